@@ -1,0 +1,55 @@
+"""Evidence-first retrieval for LangChain and LangGraph agents.
+
+Names are imported at their first use, so that `import lookup_tool` loads no model, no graph and no
+database.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lookup_tool.config import LookupConfig, LookupContext
+    from lookup_tool.contracts import EvidenceBlock, LookupResult
+    from lookup_tool.errors import LookupToolError
+    from lookup_tool.graph.app import build_lookup_graph
+    from lookup_tool.knowledge.base import KnowledgeBase
+    from lookup_tool.tool import create_lookup_tool
+    from lookup_tool.traces import TraceStore
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "EvidenceBlock": "contracts",
+    "KnowledgeBase": "knowledge.base",
+    "LookupConfig": "config",
+    "LookupContext": "config",
+    "LookupResult": "contracts",
+    "LookupToolError": "errors",
+    "TraceStore": "traces",
+    "build_lookup_graph": "graph.app",
+    "create_lookup_tool": "tool",
+}
+
+__all__ = [
+    "EvidenceBlock",
+    "KnowledgeBase",
+    "LookupConfig",
+    "LookupContext",
+    "LookupResult",
+    "LookupToolError",
+    "TraceStore",
+    "build_lookup_graph",
+    "create_lookup_tool",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name at its first use (PEP 562)."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted([*globals(), *__all__])

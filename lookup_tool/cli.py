@@ -1,0 +1,339 @@
+"""The command line: build a knowledge base, ask it, and look at what happened.
+
+Results go to standard output, everything else to standard error. An error is one line that names
+the thing and the remedy, and a non-zero exit; `--debug` shows the traceback.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from lookup_tool.config import LookupContext
+from lookup_tool.contracts import LookupResult
+from lookup_tool.embeddings import DEFAULT
+from lookup_tool.errors import ConfigurationError, LookupToolError
+from lookup_tool.graph.app import build_lookup_graph, open_traces
+from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge.build import Progress as BuildProgress
+from lookup_tool.knowledge.documents import LoadReport
+from lookup_tool.traces import TraceRow, TraceStore
+
+app = typer.Typer(
+    help="Answers from your documents with evidence, or says plainly that there is none.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+trace_app = typer.Typer(help="Look at the lookups that were made.", no_args_is_help=True)
+app.add_typer(trace_app, name="trace")
+
+_out = Console(highlight=False, soft_wrap=True)
+_err = Console(stderr=True, highlight=False, soft_wrap=True)
+_MAX_PROBLEMS = 50
+_PHASES = {"read": "Reading files", "cut": "Cutting", "embed": "Embedding", "index": "Indexing"}
+
+KnowledgePath = Annotated[
+    Path, typer.Option("--kb", envvar="LOOKUP_KB", help="Folder of the knowledge base.")
+]
+Groups = Annotated[
+    list[str] | None,
+    typer.Option("--group", help="Access group to ask for; repeat it for several."),
+]
+TracesUrl = Annotated[
+    str | None,
+    typer.Option("--traces", help="Database URL or file; by default KB/traces.sqlite."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result contract as JSON.")]
+
+
+@app.callback()
+def _options(
+    *,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and logs.")] = False,
+    show_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+) -> None:
+    """Answers from your documents with evidence, or says plainly that there is none."""
+    logging.basicConfig(level=logging.DEBUG if debug else logging.CRITICAL)
+    if show_version:
+        _out.print(version("lookup-tool"))
+        raise typer.Exit
+
+
+@app.command()
+def ingest(
+    docs: Annotated[Path, typer.Argument(help="Folder with markdown files.")],
+    into: Annotated[Path, typer.Option("--into", help="Folder of the knowledge base.")],
+    embedder: Annotated[
+        str,
+        typer.Option(help="`wordllama`, `huggingface:MODEL`, or `provider:MODEL` of LangChain."),
+    ] = DEFAULT,
+) -> None:
+    """Build a knowledge base from a folder of markdown files.
+
+    An existing one is replaced by one atomic switch. Files with problems are listed with the
+    remedy; they never stop the others.
+
+    Example: `lookup-tool ingest examples/handbook --into kb`
+    """
+    with (
+        _progress() as step,
+        KnowledgeBase.build(docs, into, embedder=embedder, progress=step) as knowledge,
+    ):
+        report, manifest = knowledge.report, knowledge.manifest
+    _print_problems(report)
+    _out.print(
+        f"{report.entries} entries, {manifest.passages} passages and {len(manifest.categories)} "
+        f"categories in {into} (version {manifest.version})"
+    )
+    if not report.entries:
+        _err.print(f"note: {docs} holds no .md or .markdown files", style="yellow")
+
+
+@app.command()
+def ask(
+    query: Annotated[str, typer.Argument(help="The question, in plain words.")],
+    kb: KnowledgePath,
+    group: Groups = None,
+    traces: TracesUrl = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Look something up, and show the evidence and how it was found.
+
+    Example: `lookup-tool ask "How many days of annual leave do I get?" --kb kb`
+    """
+    with KnowledgeBase.open(kb) as knowledge:
+        store = open_traces(knowledge, traces)
+        graph = build_lookup_graph(knowledge, traces=store)
+        context = LookupContext(groups=tuple(group or ()))
+        result: LookupResult = graph.invoke({"query": query}, context=context)["result"]
+        store.close()
+    if as_json:
+        typer.echo(json.dumps(result.model_dump(mode="json"), ensure_ascii=False, indent=2))
+    else:
+        print_result(result, store.url)
+    if result.evidence_status == "unavailable":
+        error = result.retrieval_trace.error
+        raise ConfigurationError(f"the lookup failed ({error}); run it again with --debug")
+
+
+@app.command()
+def info(kb: Annotated[Path, typer.Argument(help="Folder of the knowledge base.")]) -> None:
+    """Show what a knowledge base holds."""
+    with KnowledgeBase.open(kb) as knowledge:
+        manifest = knowledge.manifest
+    table = Table(show_header=False, box=None)
+    restricted = [s for s in manifest.segments if s.access is not None]
+    counts = dict.fromkeys(manifest.categories, 0)
+    spelled = {name.casefold(): name for name in manifest.categories}
+    for segment in manifest.segments:
+        name = spelled.get((segment.category or "").casefold())
+        if name is not None:
+            counts[name] += segment.stop - segment.start
+    thresholds = manifest.thresholds
+    for label, value in {
+        "entries": manifest.entries,
+        "passages": manifest.passages,
+        "of these restricted": sum(s.stop - s.start for s in restricted),
+        "access groups": ", ".join(sorted({g for s in restricted for g in s.access or ()})),
+        "categories": ", ".join(f"{name} ({count})" for name, count in counts.items()),
+        "embedder": f"{manifest.embedder.name}, {manifest.embedder.dimension} dimensions",
+        "reference threshold": thresholds.reference_threshold,
+        "evidence floor": thresholds.evidence_floor,
+        "version": manifest.version,
+        "built": manifest.created_at,
+    }.items():
+        table.add_row(label, Text(str(value)))
+    _out.print(table)
+
+
+@app.command()
+def show(
+    source: Annotated[str, typer.Argument(help="Source of an entry, or of one of its sections.")],
+    kb: KnowledgePath,
+    group: Groups = None,
+) -> None:
+    """Print an entry, or one section of it, as it was indexed.
+
+    Example: `lookup-tool show hr/annual-leave.md --kb kb`
+    """
+    with KnowledgeBase.open(kb) as knowledge:
+        entry = knowledge.read(source, frozenset(group or ()))
+    _out.print(Text(entry.title, style="bold"))
+    _out.print(Text(f"{entry.source}  category: {entry.category or 'none'}", style="dim"))
+    heading: tuple[str, ...] = ()
+    for passage in entry.passages:
+        if passage.breadcrumb != heading:
+            heading = passage.breadcrumb
+            _out.print()
+            _out.print(Text(f"{' > '.join(heading)}  ({passage.source})", style="cyan"))
+        _out.print(Text(passage.text))
+
+
+@app.command()
+def graph() -> None:
+    """Print the state machine as a Mermaid diagram."""
+    with KnowledgeBase.from_documents([]) as knowledge:
+        typer.echo(build_lookup_graph(knowledge).get_graph().draw_mermaid())
+
+
+@trace_app.command("list")
+def list_traces(
+    kb: Annotated[Path | None, typer.Option("--kb", envvar="LOOKUP_KB")] = None,
+    traces: TracesUrl = None,
+    limit: Annotated[int, typer.Option(min=1, help="Most rows to show.")] = 20,
+) -> None:
+    """List the latest lookups, newest first."""
+    table = Table(box=None)
+    for heading in ("id", "time (UTC)", "query", "status", "fallback", "blocks", "ms"):
+        table.add_column(heading, no_wrap=True)
+    with _traces(kb, traces) as store:
+        rows = store.rows(limit)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in _cells(row)))
+    _out.print(table if rows else "no lookups yet")
+
+
+@trace_app.command("show")
+def show_trace(
+    invocation_id: Annotated[str, typer.Argument(help="Id of a lookup, or its beginning.")],
+    kb: Annotated[Path | None, typer.Option("--kb", envvar="LOOKUP_KB")] = None,
+    traces: TracesUrl = None,
+) -> None:
+    """Print everything that was recorded of one lookup, as JSON."""
+    with _traces(kb, traces) as store:
+        row = store.row(invocation_id)
+    if row is None:
+        raise ConfigurationError(
+            f"no single lookup {invocation_id!r}; see `lookup-tool trace list`"
+        )
+    typer.echo(json.dumps(asdict(row), ensure_ascii=False, indent=2, default=str))
+
+
+def print_result(result: LookupResult, traces: str) -> None:
+    """Print a result for a reader."""
+    trace = result.retrieval_trace
+    color = {"sufficient": "green", "weak": "yellow", "unavailable": "red"}.get(
+        result.evidence_status, "magenta"
+    )
+    _out.print(Text(f"{result.evidence_status}: {result.message}", style=f"bold {color}"))
+    for block in result.evidence_blocks:
+        if block.source not in {part.source for part in result.context_pack.included}:
+            continue
+        place = f"{block.source}, lines {block.lines.start}-{block.lines.end}"
+        _out.print()
+        _out.print(Text(f"[{block.rank}] {' > '.join(block.breadcrumb)}", style="bold"))
+        _out.print(Text(f"    {place}  similarity {block.similarity:.2f}", style="dim"))
+        _out.print(Text(f"    {', '.join(block.hit_reasons)}", style="dim"))
+        _out.print(Text(block.content))
+    _out.print()
+    for attempt in trace.attempts:
+        top = "none" if attempt.top_similarity is None else f"{attempt.top_similarity:.2f}"
+        where = "everything" if attempt.filter is None else f"category {attempt.filter['category']}"
+        _out.print(
+            Text(
+                f"searched {where} ({attempt.reason}): best similarity {top}, threshold "
+                f"{attempt.reference_threshold:.2f}, {attempt.outcome}"
+            )
+        )
+    if trace.fallback_reason:
+        _out.print(Text(f"filter dropped: {trace.fallback_reason}", style="yellow"))
+    stages = [timing.stage for timing in trace.timings if timing.stage != "framework"]
+    _out.print(Text(f"path: {' -> '.join(stages)}"))
+    if result.completeness_hint.level == "partial":
+        _out.print(Text(f"incomplete: {result.completeness_hint.note}"))
+    if trace.record_error:
+        _err.print(Text(f"not recorded: {trace.record_error}", style="red"))
+    else:
+        _out.print(Text(f"trace: row {trace.invocation_id} in {traces}"))
+
+
+def _print_problems(report: LoadReport) -> None:
+    errors = sum(1 for problem in report.problems if problem.level == "error")
+    for problem in report.problems[:_MAX_PROBLEMS]:
+        style = "red" if problem.level == "error" else "yellow"
+        _err.print(Text(f"{problem.level}: {problem}", style=style))
+    if len(report.problems) > _MAX_PROBLEMS:
+        _err.print(f"... and {len(report.problems) - _MAX_PROBLEMS} more")
+    if report.problems:
+        _err.print(f"{len(report.problems) - errors} warnings, {errors} errors")
+
+
+@contextmanager
+def _progress() -> Iterator[BuildProgress]:
+    """Show a bar for each phase of a build."""
+    columns = (
+        TextColumn("{task.description:14}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=_err) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def step(phase: str, done: int, total: int) -> None:
+            if phase not in tasks:
+                tasks[phase] = bars.add_task(_PHASES[phase])
+            bars.update(tasks[phase], completed=done, total=total)
+
+        yield step
+
+
+@contextmanager
+def _traces(kb: Path | None, url: str | None) -> Iterator[TraceStore]:
+    if url is None:
+        if kb is None:
+            raise ConfigurationError("name a knowledge base with --kb, or a database with --traces")
+        file = kb / "traces.sqlite"
+        if not file.exists():
+            raise ConfigurationError(f"{file}: no lookups were recorded here yet")
+        url = str(file)
+    store = TraceStore(url)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _cells(row: TraceRow) -> tuple[str, ...]:
+    query = " ".join(row.query.split())
+    return (
+        row.invocation_id[:8],
+        "" if row.created_at is None else f"{row.created_at:%Y-%m-%d %H:%M:%S}",
+        query if len(query) <= 50 else f"{query[:47]}...",  # noqa: PLR2004 - a column's width
+        row.evidence_status,
+        row.fallback_reason or "",
+        str(row.evidence_block_count),
+        f"{row.duration_ms:.1f}",
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        app(args=given, prog_name="lookup-tool")
+    except LookupToolError as error:
+        if "--debug" in given:
+            raise
+        _err.print(Text(f"error: {error}", style="red"))
+        sys.exit(1)

@@ -1,0 +1,176 @@
+"""Settings: one frozen section for each stage, validated once.
+
+Bounds stand here and nowhere else; a stage trusts what it is handed. `LookupConfig()` is what we
+ship. Change a section by name:
+`LookupConfig(retrieval=RetrievalConfig(reference_threshold=0.5))`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Section(BaseModel):
+    """Base of the configuration sections."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class PassageConfig(Section):
+    """How entries are cut into passages; fixed when a knowledge base is built."""
+
+    max_tokens: int = Field(default=270, ge=32, le=8192)
+    """Longest passage, in approximate tokens; what small embedders read whole."""
+
+    min_tokens: int = Field(default=40, ge=0)
+    """A last piece under this joins the one before it."""
+
+
+class QueryConfig(Section):
+    """How a query is prepared."""
+
+    max_length: int = Field(default=2000, ge=16)
+    """Characters that are kept: half from the start and half from the end."""
+
+    transform: Callable[[str], str] | None = None
+    """Rewrites the normalized query, with a model for instance."""
+
+
+class HintsConfig(Section):
+    """How L0 hints are used."""
+
+    enabled: bool = True
+    """Off: nothing is recognized, filtered or boosted."""
+
+
+class RetrievalConfig(Section):
+    """How L1 searches."""
+
+    enabled: bool = True
+    """Off: no search is made and every lookup is `unavailable`."""
+
+    candidates: int = Field(default=50, ge=1, le=1000)
+    """Passages from the vector search."""
+
+    lexical_candidates: int = Field(default=50, ge=0, le=1000)
+    """Passages from BM25 beside them; 0 turns it off."""
+
+    reference_threshold: float | None = Field(default=None, ge=0, le=1)
+    """Similarity under which a filtered search is repeated without its filter; by default the
+    knowledge base's own, which belongs to its embedder."""
+
+    evidence_floor: float | None = Field(default=None, ge=0, le=1)
+    """Similarity under which a candidate is not evidence; by default the knowledge base's own."""
+
+
+class EvidenceConfig(Section):
+    """What becomes evidence."""
+
+    max_blocks: int = Field(default=10, ge=1, le=100)
+    """Most blocks in a result."""
+
+
+class RerankConfig(Section):
+    """Weight of each rerank signal; a signal lies in [0, 1]."""
+
+    similarity: float = Field(default=1.0, ge=0)
+    """Similarity of the block's best passage."""
+
+    bm25: float = Field(default=0.4, ge=0)
+    """BM25 score over the best one among the candidates."""
+
+    coverage: float = Field(default=0.3, ge=0)
+    """Share of the query's terms in the text, weighted by their rarity."""
+
+    heading: float = Field(default=0.15, ge=0)
+    """The same in title and headings."""
+
+    phrase: float = Field(default=0.1, ge=0)
+    """Share of neighbouring query terms that are neighbours in the text."""
+
+    title_hint: float = Field(default=0.05, ge=0)
+    """L0 matched the entry's title."""
+
+    keyword_hint: float = Field(default=0.05, ge=0)
+    """L0 matched a keyword or an alias of the entry."""
+
+    entity_hint: float = Field(default=0.05, ge=0)
+    """L0 matched an entity of the entry."""
+
+    category_hint: float = Field(default=0.02, ge=0)
+    """The query names the entry's category."""
+
+    content_hint: float = Field(default=0.02, ge=0)
+    """A phrase that L0 recognized stands in the text."""
+
+
+class PackConfig(Section):
+    """How evidence is packed for the agent."""
+
+    budget: int = Field(default=2000, ge=1)
+    """Most that the packed text may take."""
+
+    unit: Literal["tokens", "characters"] = "tokens"
+    """What is counted."""
+
+    count_tokens: Callable[[str], int] | None = None
+    """Counts tokens exactly; by default four UTF-8 bytes are taken for one token."""
+
+
+class AssembleConfig(Section):
+    """How the result is put together."""
+
+    legacy_fields: bool = False
+    """Add `primary` and `supplement`, views of the evidence blocks."""
+
+    high: float = Field(default=0.8, ge=0, le=1)
+    """Answerability from which the relevance level is `high`."""
+
+    medium: float = Field(default=0.6, ge=0, le=1)
+    """Answerability from which the relevance level is `medium`."""
+
+
+class RecordConfig(Section):
+    """What the trace row keeps."""
+
+    excerpt_chars: int = Field(default=80, ge=0, le=500)
+    """Longest excerpt of a block's content; 0 keeps none."""
+
+    max_bytes: int = Field(default=8192, ge=1024)
+    """Most that `retrieval_details` may take, as UTF-8 JSON."""
+
+    redact: Callable[[str], str] | None = None
+    """Applied to every query text before it is stored."""
+
+
+class LookupConfig(Section):
+    """All settings of a lookup."""
+
+    passages: PassageConfig = PassageConfig()
+    query: QueryConfig = QueryConfig()
+    hints: HintsConfig = HintsConfig()
+    retrieval: RetrievalConfig = RetrievalConfig()
+    evidence: EvidenceConfig = EvidenceConfig()
+    rerank: RerankConfig = RerankConfig()
+    pack: PackConfig = PackConfig()
+    assemble: AssembleConfig = AssembleConfig()
+    record: RecordConfig = RecordConfig()
+
+
+@dataclass(frozen=True)
+class LookupContext:
+    """Who asks; comes from the application, never from the model."""
+
+    groups: tuple[str, ...] = ()
+    """Access groups of the caller; none means public entries only."""
+
+
+def as_groups(groups: object) -> frozenset[str]:
+    """Read access groups from a collection or one name; whatever is no text is no group."""
+    if isinstance(groups, str):
+        return frozenset({groups})
+    if not isinstance(groups, Iterable):
+        return frozenset()
+    return frozenset(group for group in cast("Iterable[object]", groups) if isinstance(group, str))

@@ -1,0 +1,194 @@
+"""Open an embedder by name, and make what it returns safe to search.
+
+By name: `wordllama` (default; its weights come with its package, nothing is downloaded),
+`huggingface:MODEL_OR_PATH`, or anything that `langchain.embeddings.init_embeddings` accepts, such
+as `openai:text-embedding-3-small`. Or any LangChain `Embeddings` object. Models are loaded at
+their first use. To add a name, add a branch to `_load`.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from langchain_core.embeddings import Embeddings
+from numpy.typing import NDArray
+
+from lookup_tool.errors import ConfigurationError, EmbeddingError, MissingExtraError
+
+DEFAULT = "wordllama"
+BATCH = 256
+"""Texts embedded in one call."""
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Similarities that belong to an embedder, in [0, 1]."""
+
+    reference_threshold: float
+    """Under it, a filtered search is repeated without its filter."""
+
+    evidence_floor: float
+    """Under it, a candidate is not evidence."""
+
+    midpoint: float
+    """At it, similarity alone speaks neither for nor against an answer."""
+
+
+# Measured on the answerable and unanswerable development questions of three document sets.
+_KNOWN = {"wordllama": Thresholds(0.45, 0.15, 0.45)}
+_UNKNOWN = Thresholds(reference_threshold=0.45, evidence_floor=0.15, midpoint=0.45)
+
+
+class WordLlamaEmbeddings(Embeddings):
+    """Static word embeddings (256 dimensions, English first) without a download."""
+
+    def __init__(self) -> None:
+        root = logging.getLogger()
+        handlers, level = root.handlers[:], root.level
+        import wordllama  # noqa: PLC0415 - half a second, only for those who embed with it
+
+        # Its import configures the root logger, which belongs to the application.
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        # Its loader looks for the tokenizer in the wrong folder and then tries to download it.
+        folder = Path(wordllama.__file__).parent
+        self._model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed texts; an empty one becomes the zero vector."""
+        return self._embed(texts).tolist()
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed one text."""
+        return self._embed([text])[0].tolist()
+
+    def _embed(self, texts: list[str]) -> NDArray[np.float32]:
+        if not texts:
+            return np.zeros((0, 256), dtype=np.float32)
+        return np.asarray(self._model.embed(texts), dtype=np.float32)
+
+
+class Embedder:
+    """An embedding model that loads at first use and gives unit vectors."""
+
+    def __init__(self, embedder: str | Embeddings = DEFAULT) -> None:
+        self._given = embedder
+        self._model = None if isinstance(embedder, str) else embedder
+        self._lock = threading.Lock()
+        self.name = embedder if isinstance(embedder, str) else _name_of(embedder)
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """Measured for known embedders, cautious for others."""
+        return _KNOWN.get(self.name, _UNKNOWN)
+
+    @property
+    def loads_by_name(self) -> bool:
+        """Whether the name alone is enough to open it again."""
+        return isinstance(self._given, str)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Embed a query.
+
+        Returns:
+            A unit vector, shape (d,).
+
+        Raises:
+            EmbeddingError: The vector is zero, NaN or infinite.
+        """
+        vectors, usable = _unit([self._loaded().embed_query(text)])
+        if not usable[0]:
+            raise EmbeddingError(f"{self.name} gave no usable vector for the query")
+        return vectors[0]
+
+    def embed_documents(
+        self, texts: Sequence[str], progress: Callable[[int, int], None] | None = None
+    ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Embed passages, in batches.
+
+        Returns:
+            Unit vectors, shape (n, d), and which of them are usable, shape (n,): a zero, NaN or
+            infinite one is not, and is returned as zeros.
+
+        Raises:
+            EmbeddingError: The number or the length of the vectors is wrong.
+        """
+        parts: list[NDArray[np.float32]] = []
+        usable: list[NDArray[np.bool_]] = []
+        for start in range(0, len(texts), BATCH):
+            batch = list(texts[start : start + BATCH])
+            raw = self._loaded().embed_documents(batch)
+            if len(raw) != len(batch):
+                raise EmbeddingError(f"{self.name} gave {len(raw)} vectors for {len(batch)} texts")
+            vectors, fine = _unit(raw)
+            parts.append(vectors)
+            usable.append(fine)
+            if progress is not None:
+                progress(min(start + BATCH, len(texts)), len(texts))
+        if not parts:
+            return np.zeros((0, 0), dtype=np.float32), np.zeros(0, dtype=np.bool_)
+        if len({part.shape[1] for part in parts}) > 1:
+            raise EmbeddingError(f"{self.name} gave vectors of different lengths")
+        return np.concatenate(parts), np.concatenate(usable)
+
+    def _loaded(self) -> Embeddings:
+        with self._lock:
+            if self._model is None:
+                self._model = _load(self.name)
+            return self._model
+
+
+def _unit(raw: Sequence[Sequence[float]]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Normalize vectors in double precision; mark those that have no direction."""
+    try:
+        vectors = np.asarray(raw, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise EmbeddingError(
+            f"the embedder gave no list of equally long vectors: {error}"
+        ) from error
+    if vectors.ndim != 2 or vectors.shape[1] == 0:  # noqa: PLR2004 - a matrix
+        raise EmbeddingError(f"the embedder gave an array of shape {vectors.shape}, not (n, d)")
+    finite = np.isfinite(vectors).all(axis=1)
+    vectors[~finite] = 0.0
+    scale = np.abs(vectors).max(axis=1, keepdims=True)
+    vectors = np.divide(vectors, scale, out=np.zeros_like(vectors), where=scale > 0)
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+    return units.astype(np.float32), finite & (norms[:, 0] > 0)
+
+
+def _name_of(embedder: Embeddings) -> str:
+    """Name an object by its class and the model that it says it runs."""
+    model: Any = getattr(embedder, "model_name", None) or getattr(embedder, "model", None)
+    kind = f"{type(embedder).__module__}.{type(embedder).__qualname__}"
+    return f"{kind}({model})" if isinstance(model, str) else kind
+
+
+def _load(name: str) -> Embeddings:
+    if name == DEFAULT:
+        return WordLlamaEmbeddings()
+    provider, _, model = name.partition(":")
+    if not model:
+        raise ConfigurationError(
+            f"unknown embedder {name!r}: use wordllama, huggingface:MODEL or provider:MODEL"
+        )
+    if provider == "huggingface":
+        try:
+            from langchain_huggingface import (  # noqa: PLC0415  # pyright: ignore[reportMissingImports] - an extra
+                HuggingFaceEmbeddings,
+            )
+        except ImportError as error:
+            raise MissingExtraError(f"The embedder {name!r}", "huggingface") from error
+        return HuggingFaceEmbeddings(model_name=model)
+    try:
+        from langchain.embeddings import init_embeddings  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingExtraError(f"The embedder {name!r}", "agents") from error
+    try:
+        return init_embeddings(name)
+    except (ImportError, ValueError) as error:
+        raise ConfigurationError(f"cannot open the embedder {name!r}: {error}") from error

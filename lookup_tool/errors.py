@@ -1,0 +1,65 @@
+"""The error tree: one class for each thing a caller would do differently.
+
+Finding nothing is a result, never an error. Every message names the thing and the remedy in one
+line, so a command line or a log can show it as it is.
+"""
+
+from pathlib import Path
+
+
+class LookupToolError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class ConfigurationError(LookupToolError):
+    """A setting or an argument cannot be used as given."""
+
+
+class MissingExtraError(ConfigurationError):
+    """An optional dependency is needed and not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an extra: pip install 'lookup-tool[{extra}]'")
+        self.extra = extra
+
+
+class EmbeddingError(LookupToolError):
+    """The embedder failed, or returned vectors that cannot be searched."""
+
+
+class KnowledgeError(LookupToolError):
+    """Base of what can be wrong with a knowledge base on disk."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path = path
+
+
+class KnowledgeNotFoundError(KnowledgeError):
+    """There is no knowledge base, or no folder of documents, at that path."""
+
+
+class KnowledgeDamagedError(KnowledgeError):
+    """A file of the knowledge base is missing, cut short or changed."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(path, f"{problem}; build it again with `lookup-tool ingest`")
+
+
+class KnowledgeBusyError(KnowledgeError):
+    """Another process is writing this knowledge base."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "another process is writing here; try again when it has finished")
+
+
+class EmbedderMismatchError(KnowledgeError):
+    """The embedder is not the one that the knowledge base was built with."""
+
+
+class SourceNotFoundError(KnowledgeError):
+    """No entry that the caller may read has this source."""
+
+
+class TraceStoreError(LookupToolError):
+    """The trace store cannot be opened or written."""

@@ -1,0 +1,1 @@
+"""The state machine: `build.py` is the picture, `edges.py` the ways, `nodes.py` the work."""

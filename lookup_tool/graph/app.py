@@ -1,0 +1,45 @@
+"""The machine as a compiled graph, for LangGraph applications."""
+
+from langgraph.graph.state import CompiledStateGraph
+
+from lookup_tool.config import LookupConfig, LookupContext
+from lookup_tool.graph.build import draw
+from lookup_tool.graph.nodes import LookupNodes
+from lookup_tool.graph.state import LookupInput, LookupOutput, LookupState
+from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.traces import IN_MEMORY, TraceStore
+
+LookupGraph = CompiledStateGraph[LookupState, LookupContext, LookupInput, LookupOutput]
+
+TOOL_NAME = "lookup_knowledge"
+
+
+def build_lookup_graph(
+    knowledge: KnowledgeBase,
+    *,
+    config: LookupConfig | None = None,
+    traces: TraceStore | str | None = None,
+) -> LookupGraph:
+    """Compile the machine over a knowledge base.
+
+    Args:
+        knowledge: Where to look.
+        config: Settings; by default what we ship.
+        traces: Store for the trace rows, or its URL; by default `traces.sqlite` in the knowledge
+            base, in memory for a knowledge base in memory.
+
+    Returns:
+        A graph without a checkpointer: `invoke({"query": ...})` gives `{"result": LookupResult}`;
+        pass `context=LookupContext(groups=...)` for a caller with access groups.
+    """
+    store = open_traces(knowledge, traces)
+    return draw(LookupNodes(knowledge, config or LookupConfig(), store, TOOL_NAME)).compile()
+
+
+def open_traces(knowledge: KnowledgeBase, traces: TraceStore | str | None) -> TraceStore:
+    """Return the given store, or open the one that belongs to the knowledge base."""
+    if isinstance(traces, TraceStore):
+        return traces
+    if traces is None:
+        traces = IN_MEMORY if knowledge.in_memory else str(knowledge.path / "traces.sqlite")
+    return TraceStore(traces)

@@ -1,0 +1,72 @@
+"""The picture of the machine: every node, then every edge, nothing else."""
+
+from langgraph.graph import END, START, StateGraph
+
+from lookup_tool.config import LookupContext
+from lookup_tool.graph.edges import (
+    after_evidence,
+    after_filtered,
+    after_transform,
+    after_unfiltered,
+)
+from lookup_tool.graph.nodes import LookupNodes, timed
+from lookup_tool.graph.state import LookupInput, LookupOutput, LookupState
+
+LookupStateGraph = StateGraph[LookupState, LookupContext, LookupInput, LookupOutput]
+
+
+def draw(nodes: LookupNodes) -> LookupStateGraph:
+    """Lay out the machine; `compile` it where it runs."""
+    graph = StateGraph(
+        LookupState,
+        context_schema=LookupContext,
+        input_schema=LookupInput,
+        output_schema=LookupOutput,
+    )
+    graph.add_node("transform_query", timed(nodes.transform_query))
+    graph.add_node("retrieve_filtered", timed(nodes.retrieve_filtered))
+    graph.add_node("retrieve_unfiltered", timed(nodes.retrieve_unfiltered))
+    graph.add_node("build_evidence", timed(nodes.build_evidence))
+    graph.add_node("rerank_evidence", timed(nodes.rerank_evidence))
+    graph.add_node("pack_context", timed(nodes.pack_context))
+    graph.add_node("assemble_result", timed(nodes.assemble_result))
+    graph.add_node("record_trace", nodes.record_trace)
+
+    graph.add_edge(START, "transform_query")
+    graph.add_conditional_edges(
+        "transform_query",
+        after_transform,
+        {
+            "category_filter": "retrieve_filtered",
+            "no_filter": "retrieve_unfiltered",
+            "no_search": "assemble_result",
+        },
+    )
+    graph.add_conditional_edges(
+        "retrieve_filtered",
+        after_filtered,
+        {
+            "accepted": "build_evidence",
+            "filtered_vector_low_quality": "retrieve_unfiltered",
+            "retrieval_error": "assemble_result",
+        },
+    )
+    graph.add_conditional_edges(
+        "retrieve_unfiltered",
+        after_unfiltered,
+        {"searched": "build_evidence", "retrieval_error": "assemble_result"},
+    )
+    graph.add_conditional_edges(
+        "build_evidence",
+        after_evidence,
+        {
+            "usable_evidence": "rerank_evidence",
+            "filtered_vector_no_evidence": "retrieve_unfiltered",
+            "nothing_usable": "assemble_result",
+        },
+    )
+    graph.add_edge("rerank_evidence", "pack_context")
+    graph.add_edge("pack_context", "assemble_result")
+    graph.add_edge("assemble_result", "record_trace")
+    graph.add_edge("record_trace", END)
+    return graph

@@ -1,0 +1,261 @@
+"""The nodes: each reads the state, calls its stage and returns the keys that it wrote."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from time import perf_counter
+from typing import Protocol
+
+from langgraph.runtime import Runtime
+
+from lookup_tool.config import LookupConfig, LookupContext, as_groups
+from lookup_tool.contracts import (
+    ContextPack,
+    FallbackReason,
+    HintSummary,
+    RerankTrace,
+    RetrievalTrace,
+    StageTiming,
+)
+from lookup_tool.graph.state import LookupState
+from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge.hints import QueryHints
+from lookup_tool.knowledge.search import Candidate, SearchRequest, SearchResult
+from lookup_tool.stages.assemble import Findings, assemble
+from lookup_tool.stages.evidence import EvidenceSet, build_evidence
+from lookup_tool.stages.pack import pack
+from lookup_tool.stages.record import record
+from lookup_tool.stages.rerank import rerank
+from lookup_tool.stages.retrieve import FALLBACKS, Retrieved, retrieve
+from lookup_tool.stages.transform import plan, transform
+from lookup_tool.traces import TraceStore
+
+
+class Node(Protocol):
+    """A node of the graph."""
+
+    @property
+    def __name__(self) -> str: ...
+
+    def __call__(self, state: LookupState, *, runtime: Runtime[LookupContext]) -> LookupState:
+        """Return the keys that it wrote."""
+        ...
+
+
+def timed(node: Node) -> Node:
+    """Let a node add its wall time to `timings`."""
+
+    @wraps(node)
+    def run(state: LookupState, *, runtime: Runtime[LookupContext]) -> LookupState:
+        started = perf_counter()
+        update = node(state, runtime=runtime)
+        before = update["timings"] if "timings" in update else state["timings"]
+        return {**update, "timings": (*before, _timing(node.__name__, started))}
+
+    return run
+
+
+@dataclass(frozen=True)
+class LookupNodes:
+    """The nodes of one graph, bound to what they depend on."""
+
+    knowledge: KnowledgeBase
+    config: LookupConfig
+    traces: TraceStore | None
+    tool_name: str
+
+    def transform_query(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
+        """Clean the query, recognize hints, decide how to search, and reset the thread's state."""
+        started = perf_counter()
+        transformed = transform(state["query"], self.config.query)
+        enabled = self.config.hints.enabled
+        groups = _groups(runtime)
+        hints = self.knowledge.hints(transformed.text, groups) if enabled else QueryHints()
+        return {
+            "invocation_id": uuid.uuid4().hex,
+            "started": started,
+            "transformed": transformed,
+            "hints": hints,
+            "plan": plan(transformed, hints, self.config),
+            "found": SearchResult(),
+            "attempts": (),
+            "evidence": EvidenceSet(),
+            "blocks": (),
+            "rerank_trace": RerankTrace(),
+            "pack": ContextPack(budget=self.config.pack.budget, unit=self.config.pack.unit),
+            "timings": (),
+        }
+
+    def retrieve_filtered(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
+        """Search the category that the hints agree on, with the transformed query."""
+        hints = state["hints"]
+        request = self._request(state["transformed"].text, hints.category, state, runtime)
+        retrieved = self._search(request, f"category_filter: {hints.because}", ())
+        return {"found": retrieved.found, "attempts": (retrieved.attempt,)}
+
+    def retrieve_unfiltered(
+        self, state: LookupState, runtime: Runtime[LookupContext]
+    ) -> LookupState:
+        """Search everything permitted; after a filtered attempt, with the raw query."""
+        attempts = state["attempts"]
+        query = state["transformed"].raw if attempts else state["transformed"].text
+        reason = FALLBACKS[attempts[-1].outcome] if attempts else "no_filter"
+        request = self._request(query, None, state, runtime)
+        retrieved = self._search(request, reason, state["found"].candidates)
+        return {"found": retrieved.found, "attempts": (*attempts, retrieved.attempt)}
+
+    def build_evidence(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
+        """Turn candidates into evidence, and note in the attempt how much there is."""
+        found = state["found"]
+        evidence = build_evidence(
+            found.candidates,
+            found.terms,
+            evidence_floor=self._evidence_floor,
+            midpoint=self.knowledge.thresholds.midpoint,
+        )
+        *before, last = state["attempts"]
+        noted = last.model_copy(
+            update={
+                "evidence_count": len(evidence.blocks),
+                "outcome": last.outcome if evidence.blocks else "no_evidence",
+            }
+        )
+        return {"evidence": evidence, "attempts": (*before, noted)}
+
+    def rerank_evidence(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
+        """Order the evidence, and keep the best."""
+        blocks, trace = rerank(
+            state["evidence"].blocks,
+            state["found"].terms,
+            state["hints"].matches,
+            self.config.rerank,
+            self.config.evidence.max_blocks,
+        )
+        return {"blocks": blocks, "rerank_trace": trace}
+
+    def pack_context(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
+        """Pack the evidence for the agent."""
+        return {"pack": pack(state["blocks"], self.config.pack)}
+
+    def assemble_result(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
+        """Put the result together."""
+        findings = Findings(
+            trace=self._trace(state),
+            terms=tuple(state["found"].terms),
+            evidence=tuple(state["evidence"].blocks),
+            blocks=tuple(state["blocks"]),
+            rerank_trace=state["rerank_trace"],
+            pack=state["pack"],
+            searched=self.knowledge.count(_groups(runtime)),
+            retrieval_enabled=self.config.retrieval.enabled,
+        )
+        return {"result": assemble(findings, self.config.assemble)}
+
+    def record_trace(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
+        """Write the trace row; add this node's own time, and what went wrong, to the result."""
+        started = perf_counter()
+        result = state["result"]
+        trace = result.retrieval_trace.model_copy(
+            update=_durations(state["timings"], state["started"])
+        )
+        error = record(
+            result.model_copy(update={"retrieval_trace": trace}),
+            self.traces,
+            self.tool_name,
+            self.config.record,
+        )
+        timings = (*state["timings"], _timing("record_trace", started))
+        trace = trace.model_copy(
+            update={**_durations(timings, state["started"]), "record_error": error}
+        )
+        return {"result": result.model_copy(update={"retrieval_trace": trace})}
+
+    @property
+    def _reference_threshold(self) -> float:
+        configured = self.config.retrieval.reference_threshold
+        own = self.knowledge.thresholds.reference_threshold
+        return own if configured is None else configured
+
+    @property
+    def _evidence_floor(self) -> float:
+        configured = self.config.retrieval.evidence_floor
+        return self.knowledge.thresholds.evidence_floor if configured is None else configured
+
+    def _request(
+        self,
+        query: str,
+        category: str | None,
+        state: LookupState,
+        runtime: Runtime[LookupContext],
+    ) -> SearchRequest:
+        return SearchRequest(
+            query=query,
+            groups=_groups(runtime),
+            category=category,
+            candidates=self.config.retrieval.candidates,
+            lexical_candidates=self.config.retrieval.lexical_candidates,
+            hints=tuple(state["hints"].matches),
+        )
+
+    def _search(
+        self, request: SearchRequest, reason: str, earlier: Sequence[Candidate]
+    ) -> Retrieved:
+        search = self.knowledge.search
+        return retrieve(search, request, reason, self._reference_threshold, earlier)
+
+    def _trace(self, state: LookupState) -> RetrievalTrace:
+        attempts = tuple(state["attempts"])
+        searched = any(attempt.outcome != "error" for attempt in attempts)
+        fallback: FallbackReason | None = FALLBACKS[attempts[0].outcome] if attempts[1:] else None
+        transformed = state["transformed"]
+        return RetrievalTrace(
+            query=transformed.raw,
+            query_length=transformed.length,
+            query_cut=transformed.cut,
+            transformed_query=transformed.text,
+            hints=_summary(state["hints"]),
+            attempts=attempts,
+            fallback_reason=fallback,
+            candidate_count=len(state["found"].candidates),
+            evidence_block_count=len(state["blocks"]),
+            answerability=state["evidence"].answerability if searched else None,
+            knowledge_version=self.knowledge.version,
+            embedder=self.knowledge.embedder,
+            invocation_id=state["invocation_id"],
+            error=attempts[-1].error if attempts else None,
+        )
+
+
+def _groups(runtime: Runtime[LookupContext]) -> frozenset[str]:
+    """Read the caller's groups from the run's context, an object or a mapping; else none."""
+    context: object = runtime.context
+    if isinstance(context, Mapping):
+        return as_groups(context.get("groups"))
+    return as_groups(getattr(context, "groups", None))
+
+
+def _summary(hints: QueryHints) -> HintSummary:
+    def texts(*kinds: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(m.text for m in hints.matches if m.kind in kinds))
+
+    allowed = [category for match in hints.matches for category in match.categories if category]
+    return HintSummary(
+        titles=hints.titles,
+        keywords=texts("keyword"),
+        categories=tuple(dict.fromkeys(allowed)),
+        entities=texts("entity"),
+        entry_count=hints.entry_count,
+    )
+
+
+def _timing(stage: str, started: float) -> StageTiming:
+    return StageTiming(stage=stage, duration_ms=round((perf_counter() - started) * 1000, 3))
+
+
+def _durations(timings: Sequence[StageTiming], started: float) -> dict[str, object]:
+    """Return the whole duration, and timings that add up to it."""
+    whole = round((perf_counter() - started) * 1000, 3)
+    rest = round(whole - sum(timing.duration_ms for timing in timings), 3)
+    framework = StageTiming(stage="framework", duration_ms=rest)
+    return {"duration_ms": whole, "timings": (*timings, framework)}

@@ -1,0 +1,1 @@
+"""The knowledge base: from documents to searchable generations on disk."""

@@ -1,0 +1,254 @@
+"""KnowledgeBase: build one from documents, open it, search it.
+
+Everything that a caller may not see is left out here, in every method: `groups` decides which rows,
+phrases and entries exist for that call.
+"""
+
+import tempfile
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+
+from lookup_tool.config import LookupConfig
+from lookup_tool.embeddings import DEFAULT, Embedder, Thresholds
+from lookup_tool.errors import EmbedderMismatchError, SourceNotFoundError
+from lookup_tool.knowledge.build import Progress, build_generation
+from lookup_tool.knowledge.documents import (
+    LoadReport,
+    Problems,
+    entries_from_documents,
+    load_folder,
+)
+from lookup_tool.knowledge.hints import QueryHints
+from lookup_tool.knowledge.passage_store import StoredEntry
+from lookup_tool.knowledge.search import SearchRequest, SearchResult, search
+from lookup_tool.knowledge.snapshot import Manifest, open_current
+
+_SAME_VECTOR = 0.999
+"""Least cosine between a stored vector and the same text embedded again by the same model."""
+
+
+class KnowledgeBase:
+    """Documents that can be searched; safe to share between threads."""
+
+    def __init__(
+        self,
+        path: Path,
+        embedder: Embedder | None = None,
+        report: LoadReport | None = None,
+        temporary: "tempfile.TemporaryDirectory[str] | None" = None,
+    ) -> None:
+        """Open the current generation; use `build`, `open` or `from_documents`.
+
+        Args:
+            path: Folder of the knowledge base.
+            embedder: The one that it was just built with; None when that is still to be verified.
+            report: What the build had to say.
+            temporary: Removed when the knowledge base is closed.
+        """
+        self._snapshot = open_current(path)
+        self.path = path
+        self.report = report or LoadReport(entries=self.manifest.entries)
+        self._temporary = temporary
+        self._embedder = embedder or Embedder(self.manifest.embedder.name)
+        self._verified = embedder is not None
+        self._verifying = threading.Lock()
+
+    @classmethod
+    def build(
+        cls,
+        docs: str | Path,
+        into: str | Path,
+        *,
+        embedder: str | Embeddings = DEFAULT,
+        config: LookupConfig | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Build a knowledge base from a folder of markdown files, and open it.
+
+        An existing knowledge base at `into` is replaced by one atomic switch; readers keep theirs.
+
+        Args:
+            docs: Folder with `.md` and `.markdown` files, searched in depth.
+            into: Folder of the knowledge base.
+            embedder: Name, or a LangChain embeddings object.
+            config: Its `passages` section is used.
+            progress: Called with (phase, done, total).
+
+        Raises:
+            KnowledgeNotFoundError: `docs` is no folder.
+            KnowledgeBusyError: Another process is writing at `into`.
+            EmbeddingError: The embedder gave vectors of a wrong shape, or none that is usable.
+        """
+        step = progress or _no_progress
+        problems = Problems()
+        entries = load_folder(Path(docs), problems, lambda done, total: step("read", done, total))
+        settings = (config or LookupConfig()).passages
+        model = Embedder(embedder)
+        build_generation(entries, Path(into), problems, model, settings=settings, progress=step)
+        return cls(Path(into), model, LoadReport(len(entries), tuple(problems.found)))
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Iterable[Document],
+        *,
+        into: str | Path | None = None,
+        embedder: str | Embeddings = DEFAULT,
+        config: LookupConfig | None = None,
+    ) -> Self:
+        """Build a knowledge base from LangChain documents, and open it.
+
+        Args:
+            documents: `metadata` may hold what frontmatter may: source, title, category, keywords,
+                aliases, entities, access.
+            into: Folder of the knowledge base; without one it lives until it is closed.
+            embedder: Name, or a LangChain embeddings object.
+            config: Its `passages` section is used.
+        """
+        problems = Problems()
+        entries = entries_from_documents(documents, problems)
+        temporary = tempfile.TemporaryDirectory(prefix="lookup-tool-") if into is None else None
+        root = Path(temporary.name if temporary else str(into))
+        settings = (config or LookupConfig()).passages
+        model = Embedder(embedder)
+        build_generation(entries, root, problems, model, settings=settings, progress=_no_progress)
+        return cls(root, model, LoadReport(len(entries), tuple(problems.found)), temporary)
+
+    @classmethod
+    def open(cls, path: str | Path, *, embedder: str | Embeddings | None = None) -> Self:
+        """Open a knowledge base.
+
+        Args:
+            path: Its folder.
+            embedder: Needed when it was built with an embeddings object; by default the model
+                whose name the knowledge base carries is loaded at the first search.
+
+        Raises:
+            KnowledgeNotFoundError: There is none.
+            KnowledgeDamagedError: A file is missing or changed.
+            EmbedderMismatchError: It was built with another embedder.
+        """
+        opened = cls(Path(path))
+        record = opened.manifest.embedder
+        if embedder is not None:
+            opened._embedder = Embedder(embedder)
+            opened._verify_embedder()
+        elif not record.loads_by_name:
+            opened.close()
+            raise EmbedderMismatchError(
+                opened.path, f"it was built with an object of {record.name}; pass it as `embedder`"
+            )
+        return opened
+
+    def close(self) -> None:
+        """Release the files; a knowledge base in memory is gone afterwards."""
+        self._snapshot.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it lives only until it is closed."""
+        return self._temporary is not None
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the opened generation holds."""
+        return self._snapshot.manifest
+
+    @property
+    def version(self) -> str:
+        """Hash of the content: the same documents give the same version."""
+        return self.manifest.version
+
+    @property
+    def embedder(self) -> str:
+        """Name of the embedding model."""
+        return self._embedder.name
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """Similarities that belong to this corpus with this embedder."""
+        return self.manifest.thresholds
+
+    def count(self, groups: frozenset[str] = frozenset()) -> int:
+        """Return how many passages these groups may see."""
+        return sum(part.stop - part.start for part in self._snapshot.vectors.slices(groups))
+
+    def hints(self, query: str, groups: frozenset[str] = frozenset()) -> QueryHints:
+        """Return what L0 recognizes in a query, among what these groups may see."""
+        return self._snapshot.store.hints(query, self._snapshot.permitted(groups))
+
+    def read(self, source: str, groups: frozenset[str] = frozenset()) -> StoredEntry:
+        """Return an entry, or the section with this source.
+
+        Raises:
+            SourceNotFoundError: There is none that these groups may read.
+        """
+        found = self._snapshot.store.entry(source, self._snapshot.permitted(groups))
+        if found is None:
+            raise SourceNotFoundError(self.path, f"no entry {source!r} that you may read")
+        return found
+
+    def search(self, request: SearchRequest) -> SearchResult:
+        """Find passages by vector and by BM25; each has its true similarity to the query.
+
+        Raises:
+            EmbeddingError: The query has no usable vector.
+            EmbedderMismatchError: The model is not the one that the passages were embedded with.
+        """
+        if not self.count(request.groups):
+            return SearchResult()
+        self._verify_embedder()
+        vector = self._embedder.embed_query(request.query)
+        self._check_dimension(len(vector))
+        return search(self._snapshot, vector, request)
+
+    def _check_dimension(self, dimension: int) -> None:
+        stored = self.manifest.embedder.dimension
+        if dimension != stored:
+            raise EmbedderMismatchError(
+                self.path,
+                f"{self._embedder.name} gives vectors of {dimension} dimensions, the knowledge "
+                f"base has {stored} (built with {self.manifest.embedder.name}); open it with that "
+                "embedder, or build it again",
+            )
+
+    def _verify_embedder(self) -> None:
+        """Embed the first passage again and compare, once, when the model is first needed."""
+        with self._verifying:
+            first = self._snapshot.first_vector
+            if self._verified or first is None:
+                return
+            text = self._snapshot.store.passages([0])[0].embedded_text
+            vectors, usable = self._embedder.embed_documents([text])
+            self._check_dimension(vectors.shape[1])
+            if not usable[0] or float(vectors[0] @ first) < _SAME_VECTOR:
+                raise EmbedderMismatchError(
+                    self.path,
+                    f"{self._embedder.name} gives other vectors than those stored (built with "
+                    f"{self.manifest.embedder.name}); open it with that embedder, or build it "
+                    "again",
+                )
+            self._verified = True
+
+
+def _no_progress(phase: str, done: int, total: int) -> None:
+    """Report nothing."""

@@ -1,0 +1,163 @@
+"""Write a generation: cut entries into passages, embed, sort, index, switch."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookup_tool.config import PassageConfig
+from lookup_tool.embeddings import Embedder
+from lookup_tool.errors import EmbeddingError
+from lookup_tool.knowledge.documents import Entry, Problems, category_key
+from lookup_tool.knowledge.lexical import LexicalIndex
+from lookup_tool.knowledge.passage_store import EntryRecord, write_passages
+from lookup_tool.knowledge.passages import Passage, cut, display_title
+from lookup_tool.knowledge.snapshot import EmbedderRecord, Manifest, write_generation, writing
+from lookup_tool.knowledge.vectors import Segment
+
+Progress = Callable[[str, int, int], None]
+"""Called with (phase, done, total); phases are `read`, `cut`, `embed` and `index`."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A passage and the place of its entry."""
+
+    entry: int
+    passage: Passage
+
+
+def build_generation(  # noqa: PLR0913 - the ingredients of one build
+    entries: Sequence[Entry],
+    into: Path,
+    problems: Problems,
+    embedder: Embedder,
+    *,
+    settings: PassageConfig,
+    progress: Progress,
+) -> None:
+    """Write entries as the new current generation of the knowledge base at `into`."""
+    with writing(into):
+        titles = [display_title(entry) for entry in entries]
+        pieces: list[_Piece] = []
+        for number, (entry, title) in enumerate(zip(entries, titles, strict=True)):
+            pieces.extend(_Piece(number, passage) for passage in cut(entry, title, settings))
+            progress("cut", number + 1, len(entries))
+        vectors, usable = embedder.embed_documents(
+            [piece.passage.embedded_text for piece in pieces],
+            lambda done, total: progress("embed", done, total),
+        )
+        _report_unusable(pieces, usable, entries, problems, embedder.name)
+        layout = _Layout(entries, pieces, usable)
+        vectors = np.ascontiguousarray(vectors[layout.order])
+        manifest = Manifest(
+            version=_version(entries, settings, embedder),
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            entries=len(entries),
+            passages=len(layout.pieces),
+            categories=_categories(entries),
+            embedder=EmbedderRecord(
+                name=embedder.name,
+                dimension=vectors.shape[1],
+                loads_by_name=embedder.loads_by_name,
+            ),
+            thresholds=embedder.thresholds,
+            passage_settings=settings,
+            access_sets=tuple(layout.access_sets),
+            segments=tuple(layout.segments),
+        )
+
+        def fill(folder: Path) -> None:
+            progress("index", 0, 3)
+            np.save(folder / "vectors.npy", vectors, allow_pickle=False)
+            progress("index", 1, 3)
+            write_passages(folder / "passages.sqlite", layout.records(titles))
+            progress("index", 2, 3)
+            texts = [
+                (" > ".join(p.passage.breadcrumb), p.passage.lead + p.passage.text)
+                for p in layout.pieces
+            ]
+            LexicalIndex.build(texts).save(folder / "lexical")
+            progress("index", 3, 3)
+
+        write_generation(into, manifest, fill)
+
+
+class _Layout:
+    """The order of rows: by access set (public first), category, entry and place in the entry."""
+
+    def __init__(
+        self, entries: Sequence[Entry], pieces: Sequence[_Piece], usable: NDArray[np.bool_]
+    ) -> None:
+        self._entries = entries
+        self.access_sets: list[frozenset[str] | None] = sorted(
+            {entry.access for entry in entries},
+            key=lambda access: (access is not None, sorted(access or ())),
+        )
+        numbers = {access: number for number, access in enumerate(self.access_sets)}
+        self._access = [numbers[entry.access] for entry in entries]
+        self._category = [category_key(e.category) if e.category else "" for e in entries]
+        self.order: list[int] = sorted(
+            np.flatnonzero(usable).tolist(), key=lambda place: (*self._key(pieces[place]), place)
+        )
+        self.pieces = [pieces[place] for place in self.order]
+        self.segments: list[Segment] = []
+        for (access, category), run in groupby(self.pieces, key=self._key):
+            start = self.segments[-1].stop if self.segments else 0
+            stop = start + len(list(run))
+            self.segments.append(Segment(self.access_sets[access], category or None, start, stop))
+
+    def _key(self, piece: _Piece) -> tuple[int, str]:
+        return self._access[piece.entry], self._category[piece.entry]
+
+    def records(self, titles: Sequence[str]) -> list[EntryRecord]:
+        """Gather the rows of each entry."""
+        rows: list[list[tuple[int, Passage]]] = [[] for _ in self._entries]
+        for row, piece in enumerate(self.pieces):
+            rows[piece.entry].append((row, piece.passage))
+        return [
+            EntryRecord(entry, title, access, tuple(own))
+            for entry, title, access, own in zip(
+                self._entries, titles, self._access, rows, strict=True
+            )
+        ]
+
+
+def _report_unusable(
+    pieces: Sequence[_Piece],
+    usable: NDArray[np.bool_],
+    entries: Sequence[Entry],
+    problems: Problems,
+    embedder: str,
+) -> None:
+    """Name the passages that cannot be searched; a build without any that can is refused."""
+    if len(pieces) and not usable.any():
+        raise EmbeddingError(f"{embedder} gave no usable vector for any of {len(pieces)} passages")
+    for place in np.flatnonzero(~usable).tolist():
+        problems.error(
+            entries[pieces[place].entry].source,
+            pieces[place].passage.start_line,
+            f"{embedder} gave no usable vector (zero, NaN or infinite) for this passage",
+            "it cannot be found; reword it or use another embedder",
+        )
+
+
+def _version(entries: Sequence[Entry], settings: PassageConfig, embedder: Embedder) -> str:
+    content = hashlib.sha256(f"{embedder.name} {settings.model_dump_json()}".encode())
+    for entry in entries:
+        access = None if entry.access is None else sorted(entry.access)
+        fields = {**vars(entry), "access": access}
+        content.update(json.dumps(fields, sort_keys=True).encode())
+    return content.hexdigest()[:12]
+
+
+def _categories(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Return every category once, as its first entry spells it."""
+    spelled = {category_key(e.category): e.category for e in reversed(entries) if e.category}
+    return tuple(sorted(spelled.values()))

@@ -1,0 +1,310 @@
+"""From files, or LangChain documents, to entries: text with metadata and access.
+
+One bad file never stops the others. What is wrong is listed in the load report with file, line
+and remedy. `access` fails closed: whatever cannot be understood is readable by nobody.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from langchain_core.documents import Document
+
+from lookup_tool.errors import KnowledgeNotFoundError
+from lookup_tool.knowledge.frontmatter import Frontmatter, Written, read_frontmatter
+from lookup_tool.knowledge.tokens import fold, visible
+
+SUFFIXES = frozenset({".md", ".markdown"})
+SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
+MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_VALUE_CHARS = 500
+
+Access = frozenset[str] | None
+"""Groups that may read an entry; None is everybody, the empty set nobody."""
+NOBODY: Access = frozenset()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One document of the knowledge base."""
+
+    source: str
+    """Identity: the path relative to the folder, with forward slashes."""
+
+    body: str
+    body_line: int = 1
+    """Line of the file on which the body begins."""
+
+    title: str | None = None
+    """As given; without one, the first heading or the file's name is shown."""
+
+    category: str | None = None
+    keywords: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    access: Access = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Keys that have no meaning here; strings, None, lists and dicts of those."""
+
+
+@dataclass(frozen=True)
+class LoadProblem:
+    """Something wrong with one file."""
+
+    path: str
+    line: int | None
+    level: Literal["warning", "error"]
+    """`error`: the entry is not in the knowledge base, or nobody may read it."""
+
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        place = self.path if self.line is None else f"{self.path}:{self.line}"
+        return f"{place}: {self.problem}; {self.remedy}"
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What was loaded, and what was wrong."""
+
+    entries: int = 0
+    problems: tuple[LoadProblem, ...] = ()
+
+
+class Problems:
+    """Collects the problems of one load."""
+
+    def __init__(self) -> None:
+        self.found: list[LoadProblem] = []
+
+    def warn(self, path: str, line: int | None, problem: str, remedy: str) -> None:
+        """Note something that costs metadata at most."""
+        self.found.append(LoadProblem(path, line, "warning", problem, remedy))
+
+    def error(self, path: str, line: int | None, problem: str, remedy: str) -> None:
+        """Note something that costs the entry, or closes it."""
+        self.found.append(LoadProblem(path, line, "error", problem, remedy))
+
+
+def load_folder(
+    root: Path, problems: Problems, progress: Callable[[int, int], None] | None = None
+) -> list[Entry]:
+    """Read every markdown file under a folder.
+
+    Hidden files and folders, `node_modules` and links that lead out of the folder are left out.
+
+    Args:
+        root: The folder.
+        problems: Where to note what is wrong with a file.
+        progress: Called with (files read, files in all).
+
+    Returns:
+        Entries in the order of their paths.
+
+    Raises:
+        KnowledgeNotFoundError: `root` is no folder.
+    """
+    if not root.is_dir():
+        raise KnowledgeNotFoundError(root, "no such folder; give the folder of markdown files")
+    paths = sorted(_markdown_files(root, problems), key=lambda path: path.as_posix())
+    entries: list[Entry] = []
+    for number, path in enumerate(paths, start=1):
+        entry = load_file(path, path.relative_to(root).as_posix(), problems)
+        if entry is not None:
+            entries.append(entry)
+        if progress is not None:
+            progress(number, len(paths))
+    return entries
+
+
+def load_file(path: Path, source: str, problems: Problems) -> Entry | None:
+    """Read one markdown file; None when it cannot be read at all."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            problems.error(source, None, f"{size:,} bytes are too many", "split it (64 MiB)")
+            return None
+        raw = path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        problems.error(source, None, f"cannot be read ({reason})", "check the file's permissions")
+        return None
+    return parse_entry(_decode(raw, source, problems), source, problems)
+
+
+def parse_entry(text: str, source: str, problems: Problems) -> Entry:
+    """Turn the text of one markdown file into an entry."""
+    block = read_frontmatter(text.replace("\r\n", "\n").replace("\r", "\n"))
+    for fault in block.problems:
+        problems.warn(source, fault.line, fault.problem, fault.remedy)
+    return _entry(source, block, problems)
+
+
+def entries_from_documents(documents: Iterable[Document], problems: Problems) -> list[Entry]:
+    """Turn LangChain documents into entries.
+
+    The identity is the metadata's `source`, else the document's id, else its number. Documents of
+    one source, such as the pages of a file, get `#part-2` and so on.
+    """
+    entries: list[Entry] = []
+    seen: dict[str, int] = {}
+    for number, document in enumerate(documents, start=1):
+        fields = {fold(str(key)): _plain_value(value) for key, value in document.metadata.items()}
+        given = _text(fields.get("source")) or document.id or f"document-{number}"
+        name = given.replace("\\", "/")
+        seen[name] = seen.get(name, 0) + 1
+        source = name if seen[name] == 1 else f"{name}#part-{seen[name]}"
+        body = document.page_content.replace("\r\n", "\n").replace("\r", "\n")
+        entries.append(_entry(source, Frontmatter(fields=fields, body=body), problems))
+    return entries
+
+
+def category_key(category: str) -> str:
+    """Return what makes two spellings of a category one category."""
+    return fold(category)
+
+
+def _entry(source: str, block: Frontmatter, problems: Problems) -> Entry:
+    fields = block.fields
+    known = {"title", "category", "domain", "keywords", "aliases", "entities", "access"}
+    return Entry(
+        source=source,
+        body=block.body.replace("\ufeff", "").replace("\x00", ""),
+        body_line=block.body_line,
+        title=_text(fields.get("title")),
+        category=_text(fields.get("category")) or _text(fields.get("domain")),
+        keywords=_texts(fields.get("keywords")),
+        aliases=_texts(fields.get("aliases")),
+        entities=_texts(fields.get("entities")),
+        access=_access(source, block, problems),
+        metadata={key: value for key, value in fields.items() if key not in known},
+    )
+
+
+def _access(source: str, block: Frontmatter, problems: Problems) -> Access:
+    """Decide who may read an entry; whatever cannot be understood means nobody."""
+    fields = block.fields
+    if block.seals:
+        remedy = "nobody can read this entry until its metadata block is mended"
+        problems.error(source, None, "`access` stands in a block that cannot be read", remedy)
+        return NOBODY
+    if "access" not in fields:
+        if any(_nested_access(value) for value in fields.values()):
+            remedy = "nobody can read this entry until it stands at the top level"
+            problems.error(source, None, "`access` stands inside another key", remedy)
+            return NOBODY
+        return None
+    value = fields["access"]
+    groups = [value] if isinstance(value, str) else value
+    if groups is None or groups == []:
+        return NOBODY
+    if not isinstance(groups, list) or not all(
+        isinstance(group, str) and not isinstance(group, Written) and group.strip()
+        for group in groups
+    ):
+        remedy = "nobody can read this entry; write `access: [group, ...]`, names in quotes"
+        problems.error(source, None, "`access` is not a list of group names", remedy)
+        return NOBODY
+    return frozenset(group.strip() for group in groups)
+
+
+def _nested_access(value: Any) -> bool:
+    if isinstance(value, dict):
+        return "access" in value or any(_nested_access(item) for item in value.values())
+    return isinstance(value, list) and any(_nested_access(item) for item in value)
+
+
+def _text(value: Any) -> str | None:
+    """Return a one-line text; the first one of a list; None when there is none."""
+    if isinstance(value, list):
+        return next((text for item in value if (text := _text(item))), None)
+    if not isinstance(value, str):
+        return None
+    return " ".join(visible(value).split()) or None
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """Return the texts of a list, or of one string with commas, without repetitions."""
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list):
+        return ()
+    texts = (_text(item) for item in items if isinstance(item, str))
+    return tuple(dict.fromkeys(text for text in texts if text))
+
+
+def _plain_value(value: Any) -> Any:
+    """Turn any Python value into strings, None, lists and dicts of those."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return {fold(str(key)): _plain_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = sorted(value, key=str) if isinstance(value, set | frozenset) else value
+        return [_plain_value(item) for item in items]
+    if hasattr(value, "isoformat"):
+        return Written(value.isoformat())
+    return Written(str(value)[:MAX_VALUE_CHARS])
+
+
+def _markdown_files(root: Path, problems: Problems) -> Iterator[Path]:
+    inside = root.resolve()
+    for folder, folders, files in os.walk(root):
+        folders[:] = [
+            name for name in folders if not name.startswith(".") and name not in SKIPPED_FOLDERS
+        ]
+        for name in files:
+            path = Path(folder, name)
+            if name.startswith(".") or path.suffix.lower() not in SUFFIXES:
+                continue
+            if path.is_symlink() and not path.resolve().is_relative_to(inside):
+                source = path.relative_to(root).as_posix()
+                problems.error(source, None, "links out of the folder", "copy the file instead")
+                continue
+            yield path
+
+
+def _decode(raw: bytes, source: str, problems: Problems) -> str:
+    """Decode bytes without ever failing; warn when the encoding had to be guessed."""
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if raw.startswith(mark):
+            return raw[len(mark) :].decode(encoding, "replace")
+    try:
+        if b"\x00" not in raw:
+            return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    encoding = _guess(raw)
+    problems.warn(source, None, f"not UTF-8, read as {encoding}", "save the file as UTF-8")
+    return raw.decode(encoding, "replace")
+
+
+_BYTE_ORDER_MARKS = (
+    (b"\xef\xbb\xbf", "utf-8"),
+    (b"\xff\xfe\x00\x00", "utf-32-le"),
+    (b"\x00\x00\xfe\xff", "utf-32-be"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xfe\xff", "utf-16-be"),
+)
+
+
+def _guess(raw: bytes) -> str:
+    """Guess the encoding of bytes that are not plain UTF-8."""
+    half = max(1, len(raw) // 2)
+    if raw[1::2].count(0) > 0.3 * half:
+        return "utf-16-le"
+    if raw[0::2].count(0) > 0.3 * half:
+        return "utf-16-be"
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    else:
+        return "utf-8"
+    try:
+        raw.decode("cp1252")
+    except UnicodeDecodeError:
+        return "latin-1"  # decodes any byte
+    return "cp1252"

@@ -1,0 +1,324 @@
+"""Read the metadata block at the top of a markdown file.
+
+Nothing here raises on bad input and nothing is lost: what cannot be read stays in the body, with
+a problem that names the line and the remedy. The access wall fails closed: `seals` is true when a
+block that cannot be read completely, or something that looks like one, mentions `access`.
+
+YAML (`---`) and TOML (`+++`) are read. To read another style, add it to `_READERS`.
+"""
+
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import regex
+import yaml
+
+from lookup_tool.knowledge.tokens import fold
+
+try:
+    from yaml import CSafeLoader as YamlLoader
+except ImportError:  # PyYAML was built without libyaml
+    from yaml import SafeLoader as YamlLoader
+
+MAX_BLOCK_CHARS = 64 * 1024
+MAX_NODES = 10_000
+"""Nodes of one block with every alias written out; an alias bomb has millions."""
+MAX_DEPTH = 20
+
+_TEXT_TAGS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:value"}
+_NULL_TAG = "tag:yaml.org,2002:null"
+_CORE_TAG = "tag:yaml.org,2002:"
+_PLAIN_TAGS = {f"{_CORE_TAG}{name}" for name in ("bool", "int", "float", "timestamp", "merge")}
+_COLLECTION_TAGS = {f"{_CORE_TAG}{name}" for name in ("map", "seq")}
+
+_BLANK = r"[\s\u200B-\u200F\u2060\uFEFF\x00]*"
+# What an author may have meant as a fence; only those in `_STYLES` are read.
+_FENCE = regex.compile(
+    r"""[ \t]*(?: (?:[-\u2010-\u2015]{2,}|[\u2014\u2015]|\+{3,}|;{3,}|~{3,}|={3,})\s*(?:\w*|\#.*)
+      | `{3,}(?:ya?ml|toml|json)?)\s*\Z""",
+    regex.VERBOSE,
+)
+# `access` meant as a key: at the start of a line or after a bracket or comma, or before a list.
+# A keyword `access card`, or a title `Remote access: how to`, is none.
+_ACCESS_KEY = regex.compile(
+    r"""(?m)(?:^|[-{,?;\#>*\[])\s*["']?access["']?\s*[:=] | ^\s*["'?{]*\s*access\b
+      | \baccess["']?\s*[:=]\s*["'\[{&*!]""",
+    regex.VERBOSE,
+)
+_KEY_LINE = regex.compile(r"""\s*(?:["']?[\w .\-]+["']?\s*[:=]|-\s|\#)""")
+
+
+class Written(str):
+    """A scalar that is no string in its format (`1.10`, `no`, a date), kept as it was written."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class BlockProblem:
+    """Something wrong in a block."""
+
+    line: int
+    """Line of the file, counted from 1."""
+
+    problem: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Frontmatter:
+    """What stands at the top of a file, and the rest of it."""
+
+    fields: dict[str, Any] = field(default_factory=dict)
+    """Top-level keys, folded; values are strings, None, lists and dicts of those."""
+
+    body: str = ""
+    body_line: int = 1
+    """Line of the file on which the body begins, counted from 1."""
+
+    problems: tuple[BlockProblem, ...] = ()
+    seals: bool = False
+    """Access may have been meant and cannot be read: nobody may read this entry."""
+
+
+class _UnreadableError(Exception):
+    """The block, or a part of it, cannot be read."""
+
+    def __init__(self, line: int, problem: str, remedy: str) -> None:
+        super().__init__(problem)
+        self.line, self.problem, self.remedy = line, problem, remedy
+
+
+def read_frontmatter(text: str) -> Frontmatter:
+    r"""Split a file's text into metadata and body.
+
+    Args:
+        text: The whole file, with `\n` line ends.
+    """
+    lines = text.split("\n")
+    opening = next((i for i, line in enumerate(lines) if not regex.fullmatch(_BLANK, line)), None)
+    if opening is None:
+        return Frontmatter(body="")
+    fence = regex.sub(rf"\A{_BLANK}", "", lines[opening]).rstrip()
+    style = _STYLES.get(fence)
+    if style is None:
+        return _no_block(lines, opening)
+    read, endings = style
+    closing = next(
+        (i for i in range(opening + 1, len(lines)) if lines[i].rstrip() in endings), None
+    )
+    if closing is None:
+        return _unterminated(lines, opening, fence)
+    block = "\n".join(lines[opening + 1 : closing])
+    return _closed_block(lines, opening, closing, block, read)
+
+
+def _closed_block(
+    lines: list[str],
+    opening: int,
+    closing: int,
+    block: str,
+    read: Callable[[str], tuple[dict[str, Any], list[_UnreadableError]]],
+) -> Frontmatter:
+    body = "\n".join(lines[closing + 1 :])
+    try:
+        fields, faults = read(block)
+    except _UnreadableError as fault:
+        if not _key_lines(block):
+            # Two rules around prose, or a list: text of the author's, not metadata.
+            kept = "\n".join(lines[opening:])
+            return Frontmatter(
+                body=kept,
+                body_line=opening + 1,
+                problems=(BlockProblem(opening + 1 + fault.line, fault.problem, fault.remedy),),
+                seals=_names_access(block),
+            )
+        fields, faults = _recover(block, read), [fault]
+    problems = [BlockProblem(opening + 1 + f.line, f.problem, f.remedy) for f in faults]
+    return Frontmatter(
+        fields=fields,
+        body=body,
+        body_line=closing + 2,
+        problems=tuple(problems),
+        seals=(bool(faults) and _names_access(block)) or _goes_on(body, empty=not fields),
+    )
+
+
+def _no_block(lines: list[str], opening: int) -> Frontmatter:
+    """Keep everything as body; notice metadata whose fence is wrong or missing."""
+    body = "\n".join(lines)
+    head = list(_head(lines[opening:]))
+    seals = _names_access("\n".join(head))
+    problems: tuple[BlockProblem, ...] = ()
+    if seals:
+        remedy = "put the metadata between two lines of three hyphens, at the top of the file"
+        problems = (BlockProblem(opening + 1, "metadata without a readable fence", remedy),)
+    return Frontmatter(body=body, problems=problems, seals=seals)
+
+
+def _head(lines: list[str]) -> Iterator[str]:
+    """Yield what may be meant as metadata: a fenced region, or leading `key: value` lines."""
+    if _FENCE.match(lines[0]) or lines[0].lstrip().startswith(("{", "<!--")):
+        for number, line in enumerate(lines):
+            if number and _FENCE.match(line):
+                return
+            yield line
+        return
+    for line in lines:
+        if not _KEY_LINE.match(line):
+            return
+        yield line
+
+
+def _unterminated(lines: list[str], opening: int, fence: str) -> Frontmatter:
+    text = "\n".join(lines[opening:])
+    seals = _names_access(text)
+    if not seals and not _KEY_LINE.match(lines[opening + 1] if opening + 1 < len(lines) else ""):
+        return Frontmatter(body=text, body_line=opening + 1)  # a horizontal rule
+    problem = BlockProblem(
+        opening + 1,
+        f"the metadata block that opens with {fence} is never closed; it was kept as text",
+        f"add a line {fence} after the metadata",
+    )
+    return Frontmatter(
+        body="\n".join(lines[opening + 1 :]),
+        body_line=opening + 2,
+        problems=(problem,),
+        seals=seals,
+    )
+
+
+def _goes_on(body: str, *, empty: bool) -> bool:
+    """Tell whether the body begins with more metadata that names access."""
+    lines = body.split("\n")
+    opening = next((i for i, line in enumerate(lines) if line.strip()), None)
+    if opening is None or not (empty or _FENCE.match(lines[opening])):
+        return False
+    return _names_access("\n".join(_head(lines[opening:])))
+
+
+def _names_access(block: str) -> bool:
+    folded = "\n".join(fold(line.replace("\x00", "")) for line in block.split("\n"))
+    return _ACCESS_KEY.search(folded) is not None
+
+
+def _key_lines(block: str) -> list[int]:
+    """Return the indices of lines that open a top-level key."""
+    return [i for i, line in enumerate(block.split("\n")) if regex.match(r"[\w\-. ]+\s*[:=]", line)]
+
+
+def _recover(
+    block: str, read: Callable[[str], tuple[dict[str, Any], list[_UnreadableError]]]
+) -> dict[str, Any]:
+    """Read a broken block key by key, taking a value that is no valid YAML as it was written."""
+    lines = block.split("\n")
+    starts = _key_lines(block)
+    fields: dict[str, Any] = {}
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        try:
+            fields |= read("\n".join(lines[start:end]))[0]
+        except _UnreadableError:
+            key, _, value = lines[start].replace("=", ":", 1).partition(":")
+            text = value.strip().strip("'\"")
+            if end == start + 1 and text and text[0] not in "&*!{[|>":
+                fields[fold(key)] = text
+    return fields
+
+
+def _read_yaml(block: str) -> tuple[dict[str, Any], list[_UnreadableError]]:
+    if len(block) > MAX_BLOCK_CHARS:
+        raise _UnreadableError(0, "the metadata block is too long", "keep it under 64 KiB")
+    try:
+        node = yaml.compose(block, Loader=YamlLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        remedy = "quote values that contain a colon, and indent with spaces"
+        raise _UnreadableError(line, f"not valid YAML ({error.problem})", remedy) from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        reason = str(error).split("\n", 1)[0] or type(error).__name__
+        remedy = "remove control characters and deep nesting"
+        raise _UnreadableError(0, f"not valid YAML ({reason})", remedy) from error
+    if node is None:
+        return {}, []
+    if not isinstance(node, yaml.MappingNode):
+        remedy = "write `key: value` lines"
+        raise _UnreadableError(1, "the metadata block holds no keys; it was kept as text", remedy)
+    faults: list[_UnreadableError] = []
+    return _YamlValues(faults).mapping(node, depth=0), faults
+
+
+class _YamlValues:
+    """Turns a node graph into plain values, bounded, keeping every scalar as it was written."""
+
+    def __init__(self, faults: list[_UnreadableError]) -> None:
+        self.faults = faults
+        self.nodes = 0
+
+    def mapping(self, node: yaml.MappingNode, depth: int) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._fault(line, "a key is a list or a mapping", "use plain words as keys")
+                continue
+            key = fold(key_node.value)
+            if key in fields:
+                remedy = "remove one of the two; the first was kept"
+                self._fault(line, f"the key {key!r} is given twice", remedy)
+                continue
+            fields[key] = self.value(value_node, depth + 1)
+        return fields
+
+    def value(self, node: yaml.Node, depth: int) -> Any:
+        self.nodes += 1
+        line = node.start_mark.line + 1
+        if self.nodes > MAX_NODES or depth > MAX_DEPTH:
+            remedy = "write the values out, without aliases of aliases"
+            raise _UnreadableError(line, "the metadata expands to too many values", remedy)
+        if node.tag.startswith("!") or not node.tag.startswith(_CORE_TAG) or ":python" in node.tag:
+            self._fault(line, f"the tag {node.tag} was ignored", "remove the tag")
+        if isinstance(node, yaml.MappingNode):
+            return self.mapping(node, depth)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, depth + 1) for item in node.value]
+        if node.tag == _NULL_TAG:
+            return None
+        return node.value if node.tag in _TEXT_TAGS else Written(node.value)
+
+    def _fault(self, line: int, problem: str, remedy: str) -> None:
+        self.faults.append(_UnreadableError(line, problem, remedy))
+
+
+def _read_toml(block: str) -> tuple[dict[str, Any], list[_UnreadableError]]:
+    if len(block) > MAX_BLOCK_CHARS:
+        raise _UnreadableError(0, "the metadata block is too long", "keep it under 64 KiB")
+    try:
+        return _toml_values(tomllib.loads(block)), []
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        line = regex.search(r"at line (\d+)", str(error))
+        remedy = "write TOML between +++ lines, or YAML between --- lines"
+        raise _UnreadableError(
+            int(line[1]) if line else 1, f"not valid TOML ({error})", remedy
+        ) from error
+
+
+def _toml_values(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {fold(key): _toml_values(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_toml_values(item) for item in value]
+    if isinstance(value, str):
+        return value
+    return Written(value.isoformat() if hasattr(value, "isoformat") else str(value).lower())
+
+
+_Reader = Callable[[str], tuple[dict[str, Any], list[_UnreadableError]]]
+_STYLES: dict[str, tuple[_Reader, tuple[str, ...]]] = {
+    "---": (_read_yaml, ("---", "...")),
+    "---yaml": (_read_yaml, ("---", "...")),
+    "--- yaml": (_read_yaml, ("---", "...")),
+    "+++": (_read_toml, ("+++",)),
+    "---toml": (_read_toml, ("---",)),
+}

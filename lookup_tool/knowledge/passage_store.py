@@ -1,0 +1,286 @@
+"""The texts, entries and phrases of one generation, in one read-only SQLite file."""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lookup_tool.knowledge.documents import Entry, category_key
+from lookup_tool.knowledge.hints import (
+    MAX_TITLES,
+    HintMatch,
+    QueryHints,
+    derive_category,
+    longest_first,
+    ngrams,
+    phrase_key,
+    phrases_of,
+)
+from lookup_tool.knowledge.passages import Passage, embedded_text
+
+_SCHEMA = """
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY,
+    source TEXT NOT NULL UNIQUE,
+    title TEXT NOT NULL,
+    category TEXT,
+    category_key TEXT,
+    access INTEGER NOT NULL,
+    metadata TEXT NOT NULL
+) STRICT;
+CREATE TABLE passages (
+    row INTEGER PRIMARY KEY,
+    entry INTEGER NOT NULL REFERENCES entries (id),
+    source TEXT NOT NULL,
+    breadcrumb TEXT NOT NULL,
+    text TEXT NOT NULL,
+    lead TEXT NOT NULL,
+    start_line INTEGER NOT NULL,
+    end_line INTEGER NOT NULL
+) STRICT;
+CREATE INDEX passages_by_source ON passages (source);
+CREATE INDEX passages_by_entry ON passages (entry, row);
+CREATE TABLE phrases (
+    key TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    entry INTEGER NOT NULL REFERENCES entries (id),
+    text TEXT NOT NULL,
+    PRIMARY KEY (key, entry, kind)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE categories (
+    key TEXT NOT NULL,
+    category_key TEXT NOT NULL,
+    text TEXT NOT NULL,
+    access INTEGER NOT NULL,
+    PRIMARY KEY (key, access, category_key)
+) STRICT, WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True)
+class StoredPassage:
+    """A passage with what its entry says."""
+
+    row: int
+    entry: str
+    """Source of its entry."""
+
+    source: str
+    title: str
+    category: str | None
+    breadcrumb: tuple[str, ...]
+    text: str
+    lead: str
+    start_line: int
+    end_line: int
+
+    @property
+    def embedded_text(self) -> str:
+        """What was embedded."""
+        return embedded_text(self.breadcrumb, self.lead + self.text)
+
+
+@dataclass(frozen=True)
+class StoredEntry:
+    """An entry as it is shown to a reader."""
+
+    source: str
+    title: str
+    category: str | None
+    metadata: dict[str, Any]
+    passages: tuple[StoredPassage, ...]
+
+
+class PassageStore:
+    """Reads one generation's file; safe to use from many threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
+        )
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._connection.close()
+
+    def passages(self, rows: Sequence[int]) -> dict[int, StoredPassage]:
+        """Return passages by row."""
+        found = self._all(
+            """SELECT p.row, e.source, p.source, e.title, e.category, p.breadcrumb, p.text, p.lead,
+                      p.start_line, p.end_line
+               FROM json_each(?) wanted JOIN passages p ON p.row = wanted.value
+               JOIN entries e ON e.id = p.entry""",
+            [json.dumps(list(rows))],
+        )
+        return {record[0]: _passage(record) for record in found}
+
+    def entry(self, source: str, access: Sequence[int]) -> StoredEntry | None:
+        """Return the entry, or one section of it, that has this source; None if not permitted."""
+        record = self._all(
+            """SELECT e.id, e.source, e.title, e.category, e.metadata FROM entries e
+               WHERE e.access IN (SELECT value FROM json_each(?))
+                 AND e.id IN (SELECT id FROM entries WHERE source = ?
+                              UNION SELECT entry FROM passages WHERE source = ?)""",
+            [json.dumps(list(access)), source, source],
+        )
+        if not record:
+            return None
+        number, own, title, category, metadata = record[0]
+        rows = self._all(
+            "SELECT row FROM passages WHERE entry = ? AND (? OR source = ?) ORDER BY row",
+            [number, source == own, source],
+        )
+        passages = self.passages([row for (row,) in rows])
+        return StoredEntry(
+            own, title, category, json.loads(metadata), tuple(passages[row] for (row,) in rows)
+        )
+
+    def hints(self, query: str, access: Sequence[int]) -> QueryHints:
+        """Recognize phrases in a query; what is not permitted does not exist.
+
+        Args:
+            query: Any text.
+            access: Numbers of the access sets that the caller may read.
+        """
+        grams = ngrams(query)
+        keys = json.dumps([key for _, _, key in grams])
+        permitted = json.dumps(list(access))
+        found = self._all(
+            """SELECT f.key, f.kind, min(f.text), e.category_key
+               FROM phrases f JOIN entries e ON e.id = f.entry
+               WHERE f.key IN (SELECT value FROM json_each(?))
+                 AND e.access IN (SELECT value FROM json_each(?))
+               GROUP BY f.key, f.kind, e.category_key
+               UNION ALL
+               SELECT key, 'category', min(text), category_key FROM categories
+               WHERE key IN (SELECT value FROM json_each(?))
+                 AND access IN (SELECT value FROM json_each(?))
+               GROUP BY key, category_key
+               ORDER BY 1, 2, 4""",
+            [keys, permitted, keys, permitted],
+        )
+        picked = longest_first(grams, {key for key, *_ in found})
+        matches = _merge(found, picked)
+        if not matches:
+            return QueryHints()
+        entries = self._all(
+            """SELECT count(DISTINCT e.id), NULL FROM phrases f JOIN entries e ON e.id = f.entry
+               WHERE f.key IN (SELECT value FROM json_each(?1))
+                 AND e.access IN (SELECT value FROM json_each(?2))
+               UNION ALL SELECT * FROM (
+               SELECT DISTINCT NULL, e.title FROM phrases f JOIN entries e ON e.id = f.entry
+               WHERE f.key IN (SELECT value FROM json_each(?1))
+                 AND e.access IN (SELECT value FROM json_each(?2))
+               ORDER BY e.source LIMIT ?3)""",
+            [json.dumps(picked), permitted, MAX_TITLES],
+        )
+        category, because = derive_category(matches)
+        return QueryHints(
+            matches=matches,
+            titles=tuple(title for _, title in entries[1:]),
+            entry_count=entries[0][0],
+            category=category,
+            because=because,
+        )
+
+    def matched_phrases(
+        self, keys: Iterable[str], entries: Iterable[str]
+    ) -> dict[str, tuple[tuple[str, str], ...]]:
+        """Return, for each of these entries, the (kind, text) of its phrases among these keys."""
+        found = self._all(
+            """SELECT e.source, f.kind, f.text
+               FROM json_each(?) k JOIN entries e JOIN phrases f
+                 ON f.key = k.value AND f.entry = e.id
+               WHERE e.source IN (SELECT value FROM json_each(?)) ORDER BY 1, 2, 3""",
+            [json.dumps(list(keys)), json.dumps(list(entries))],
+        )
+        matches: dict[str, tuple[tuple[str, str], ...]] = {}
+        for source, kind, text in found:
+            matches[source] = (*matches.get(source, ()), (kind, text))
+        return matches
+
+    def _all(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._connection.execute(statement, parameters).fetchall()
+
+
+@dataclass(frozen=True)
+class EntryRecord:
+    """An entry on its way to disk."""
+
+    entry: Entry
+    title: str
+    access: int
+    """Number of its access set."""
+
+    passages: tuple[tuple[int, Passage], ...]
+    """(row, passage) in document order."""
+
+
+def write_passages(path: Path, records: Sequence[EntryRecord]) -> None:
+    """Write entries, their passages and their phrases into a new file."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.executescript(_SCHEMA)
+        for number, record in enumerate(records):
+            entry = record.entry
+            key = category_key(entry.category) if entry.category else None
+            connection.execute(
+                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    number,
+                    entry.source,
+                    record.title,
+                    entry.category,
+                    key,
+                    record.access,
+                    json.dumps(entry.metadata, ensure_ascii=False),
+                ),
+            )
+            connection.executemany(
+                "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        row,
+                        number,
+                        passage.source,
+                        json.dumps(passage.breadcrumb, ensure_ascii=False),
+                        passage.text,
+                        passage.lead,
+                        passage.start_line,
+                        passage.end_line,
+                    )
+                    for row, passage in record.passages
+                ],
+            )
+            connection.executemany(
+                "INSERT OR IGNORE INTO phrases VALUES (?, ?, ?, ?)",
+                [(p.key, p.kind, number, p.text) for p in phrases_of(entry, record.title)],
+            )
+            if key and entry.category and (named := phrase_key(entry.category)):
+                connection.execute(
+                    "INSERT OR IGNORE INTO categories VALUES (?, ?, ?, ?)",
+                    (named, key, entry.category, record.access),
+                )
+
+
+def _merge(found: Iterable[tuple[Any, ...]], picked: Sequence[str]) -> tuple[HintMatch, ...]:
+    """Gather the categories of each (phrase, kind), in the order of the picked phrases."""
+    merged: dict[tuple[str, str], HintMatch] = {}
+    for key, kind, text, category in found:
+        before = merged.get((key, kind), HintMatch(kind, text, key, ()))
+        categories = (*before.categories, category)
+        merged[key, kind] = HintMatch(kind, before.text, key, categories)
+    order = {key: place for place, key in enumerate(picked)}
+    kept = [match for match in merged.values() if match.key in order]
+    return tuple(sorted(kept, key=lambda match: order[match.key]))
+
+
+def _passage(record: tuple[Any, ...]) -> StoredPassage:
+    row, entry, source, title, category, breadcrumb, *rest = record
+    return StoredPassage(row, entry, source, title, category, tuple(json.loads(breadcrumb)), *rest)

@@ -1,0 +1,125 @@
+"""Search one generation: vector and BM25 candidates, with everything that later stages look at."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookup_tool.knowledge.documents import category_key
+from lookup_tool.knowledge.hints import HintMatch
+from lookup_tool.knowledge.lexical import QueryTerm
+from lookup_tool.knowledge.passage_store import PassageStore, StoredPassage
+from lookup_tool.knowledge.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """One search, on behalf of one caller."""
+
+    query: str
+    groups: frozenset[str] = frozenset()
+    category: str | None = None
+    """Key of the only category to search; None searches all that is permitted."""
+
+    candidates: int = 50
+    lexical_candidates: int = 50
+    hints: tuple[HintMatch, ...] = ()
+    """Phrases to look for in the candidates' metadata."""
+
+    also: tuple[int, ...] = ()
+    """Rows that an earlier attempt of the same lookup found, to be scored for this query too."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A passage that a search found."""
+
+    passage: StoredPassage
+    similarity: float
+    """Normalized similarity to the query, in [0, 1]."""
+
+    bm25: float
+    """BM25 score, 0 or more."""
+
+    found_by: tuple[str, ...]
+    """`vector`, `lexical`, or both; empty for one that only an earlier attempt found."""
+
+    in_text: tuple[int, ...]
+    """Places of the query terms that its text mentions."""
+
+    in_heading: tuple[int, ...]
+    """Places of the query terms that its title or headings mention."""
+
+    pairs: tuple[int, ...]
+    """Places of the query terms that stand in its text with the next one beside them."""
+
+    hints: tuple[str, ...]
+    """Recognized phrases in its entry's metadata, as `kind:text`."""
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What one search found."""
+
+    terms: tuple[QueryTerm, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    """Best similarity first, ties by row."""
+
+
+def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchRequest) -> SearchResult:
+    """Find the passages nearest to a vector and those with the best BM25 scores.
+
+    Args:
+        snapshot: The generation.
+        vector: Unit vector of the query, shape (d,).
+        request: What is searched, and for whom.
+    """
+    terms = snapshot.lexical.query_terms(request.query)
+    slices = snapshot.vectors.slices(request.groups, request.category)
+    by_vector, _ = snapshot.vectors.search(vector, slices, request.candidates)
+    scores = snapshot.lexical.scores(terms)
+    by_bm25 = snapshot.lexical.best(scores, slices, request.lexical_candidates)
+    rows = np.unique(np.concatenate([by_vector, by_bm25, np.array(request.also, dtype=np.int64)]))
+    similarities = snapshot.vectors.similarity(vector, rows)
+    matches = snapshot.lexical.matches(rows, terms)
+    passages = snapshot.store.passages(rows.tolist())
+    hints = _metadata_hints(snapshot.store, passages.values(), request.hints)
+    nearest, best = set(by_vector.tolist()), set(by_bm25.tolist())
+    candidates = [
+        Candidate(
+            passage=passages[row],
+            similarity=float(similarities[place]),
+            bm25=round(float(scores[row]), 6),
+            found_by=("vector",) * (row in nearest) + ("lexical",) * (row in best),
+            in_text=_places(matches.text[place]),
+            in_heading=_places(matches.heading[place]),
+            pairs=_places(matches.pairs[place]),
+            hints=hints[row],
+        )
+        for place, row in enumerate(rows.tolist())
+    ]
+    candidates.sort(key=lambda found: (-found.similarity, found.passage.row))
+    return SearchResult(terms, tuple(candidates))
+
+
+def _places(flags: NDArray[np.bool_]) -> tuple[int, ...]:
+    return tuple(np.flatnonzero(flags).tolist())
+
+
+def _metadata_hints(
+    store: PassageStore, passages: Iterable[StoredPassage], matches: Sequence[HintMatch]
+) -> dict[int, tuple[str, ...]]:
+    """Return, by row, the recognized phrases that stand in the passage's entry."""
+    passages = list(passages)
+    keys = {match.key for match in matches if match.kind != "category"}
+    found = store.matched_phrases(keys, {passage.entry for passage in passages}) if keys else {}
+    named = {
+        category for match in matches if match.kind == "category" for category in match.categories
+    }
+    hints: dict[int, tuple[str, ...]] = {}
+    for passage in passages:
+        hints[passage.row] = tuple(f"{kind}:{text}" for kind, text in found.get(passage.entry, ()))
+        if named and passage.category and category_key(passage.category) in named:
+            hints[passage.row] += (f"category:{passage.category}",)
+    return hints

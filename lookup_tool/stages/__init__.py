@@ -1,0 +1,1 @@
+"""One module a stage: values in, values out; nothing here knows LangGraph."""

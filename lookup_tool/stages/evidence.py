@@ -1,0 +1,183 @@
+"""From candidates to evidence: one block a section, no text twice, and is it enough?
+
+Passages of one section become one block; equal texts in different sources become one block that
+names the others. Then one rule decides, once, whether what is left can answer the question. To
+change that rule, change `answerability`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from math import exp
+
+from lookup_tool.knowledge.lexical import QueryTerm
+from lookup_tool.knowledge.passage_store import StoredPassage
+from lookup_tool.knowledge.search import Candidate
+from lookup_tool.knowledge.tokens import fold
+
+GAP = "[...]"
+"""Marks passages of a section that are not in a block."""
+
+USABLE = 0.5
+"""Answerability from which evidence is usable."""
+
+SIMILARITY_WEIGHT = 14.0
+COVERAGE_WEIGHT = 4.0
+MAX_DUPLICATES = 20
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One section that may support an answer, not yet ranked."""
+
+    source: str
+    title: str
+    breadcrumb: tuple[str, ...]
+    category: str | None
+    content: str
+    start_line: int
+    end_line: int
+    similarity: float
+    bm25: float
+    found_by: tuple[str, ...]
+    in_text: frozenset[int]
+    in_heading: frozenset[int]
+    pairs: frozenset[int]
+    hints: tuple[str, ...]
+    duplicates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EvidenceSet:
+    """The blocks of one lookup, and what they are worth."""
+
+    blocks: tuple[Evidence, ...] = ()
+    """Best similarity first; empty when nothing is usable."""
+
+    answerability: float = 0.0
+    """Estimated probability that the blocks answer the question, in [0, 1]."""
+
+
+def build_evidence(
+    candidates: Sequence[Candidate],
+    terms: Sequence[QueryTerm],
+    *,
+    evidence_floor: float,
+    midpoint: float,
+) -> EvidenceSet:
+    """Turn candidates into blocks, and decide whether they are usable.
+
+    Args:
+        candidates: What the searches found.
+        terms: The query's terms.
+        evidence_floor: Similarity under which a candidate is not evidence.
+        midpoint: Similarity that, alone, speaks neither for nor against an answer.
+    """
+    kept = [found for found in candidates if found.similarity >= evidence_floor]
+    by_source = sorted(kept, key=lambda found: (found.passage.source, found.passage.row))
+    blocks = [
+        _block(list(passages))
+        for _, passages in groupby(by_source, key=lambda found: found.passage.source)
+    ]
+    blocks.sort(key=lambda block: (-block.similarity, block.source))
+    blocks = _without_repetition(blocks)
+    probability = answerability(blocks, term_shares(terms), midpoint)
+    if probability < USABLE:
+        return EvidenceSet(answerability=probability)
+    return EvidenceSet(tuple(blocks), probability)
+
+
+def answerability(blocks: Iterable[Evidence], shares: Sequence[float], midpoint: float) -> float:
+    """Estimate the probability that the best block answers the question.
+
+    A logistic over the block's similarity and the share of the question's terms, weighted by their
+    rarity, that it mentions.
+
+    Source:
+        Fitted on the answerable and unanswerable development questions of three document sets.
+    """
+    evidence = (
+        SIMILARITY_WEIGHT * (block.similarity - midpoint)
+        + COVERAGE_WEIGHT * (coverage(block.in_text | block.in_heading, shares) - 0.5)
+        for block in blocks
+    )
+    best = max(evidence, default=None)
+    return 0.0 if best is None else _logistic(best)
+
+
+def term_shares(terms: Sequence[QueryTerm]) -> tuple[float, ...]:
+    """Return what each query term is worth, adding up to 1; a repetition is worth nothing."""
+    said: set[str] = set()
+    weights: list[float] = []
+    for term in terms:
+        weights.append(0.0 if term.term in said else term.weight)
+        said.add(term.term)
+    whole = sum(weights) or 1.0
+    return tuple(weight / whole for weight in weights)
+
+
+def coverage(places: Iterable[int], shares: Sequence[float]) -> float:
+    """Return the share of the query that stands at these places, in [0, 1]."""
+    return sum(shares[place] for place in places)
+
+
+def _logistic(value: float) -> float:
+    return round(1.0 / (1.0 + exp(-max(-30.0, min(30.0, value)))), 6)
+
+
+def _block(passages: Sequence[Candidate]) -> Evidence:
+    """Join the passages of one section in document order, marking gaps."""
+    best = max(passages, key=lambda found: found.similarity)
+    content = ""
+    before = None
+    for found in passages:
+        content += _joint(before, found.passage) + found.passage.text
+        before = found.passage
+    return Evidence(
+        source=best.passage.source,
+        title=best.passage.title,
+        breadcrumb=best.passage.breadcrumb,
+        category=best.passage.category,
+        content=content,
+        start_line=min(found.passage.start_line for found in passages),
+        end_line=max(found.passage.end_line for found in passages),
+        similarity=best.similarity,
+        bm25=max(found.bm25 for found in passages),
+        found_by=_united(found.found_by for found in passages),
+        in_text=frozenset(place for found in passages for place in found.in_text),
+        in_heading=frozenset(place for found in passages for place in found.in_heading),
+        pairs=frozenset(place for found in passages for place in found.pairs),
+        hints=best.hints,
+    )
+
+
+def _joint(before: StoredPassage | None, passage: StoredPassage) -> str:
+    """Return what stands between two passages of a section: what was there, or a gap mark."""
+    if before is None:
+        return passage.lead
+    if passage.row != before.row + 1:
+        return f"\n\n{GAP}\n\n{passage.lead}"
+    lines = passage.start_line - before.end_line
+    return " " if lines == 0 else "\n" * min(lines, 2)
+
+
+def _without_repetition(blocks: Sequence[Evidence]) -> list[Evidence]:
+    """Keep the best block of each text, with the sources and reasons of the others."""
+    kept: dict[str, Evidence] = {}
+    for block in blocks:
+        text = fold(block.content)
+        first = kept.get(text)
+        if first is None:
+            kept[text] = block
+            continue
+        kept[text] = replace(
+            first,
+            found_by=_united((first.found_by, block.found_by)),
+            hints=_united((first.hints, block.hints)),
+            duplicates=(*first.duplicates, block.source)[:MAX_DUPLICATES],
+        )
+    return list(kept.values())
+
+
+def _united(reasons: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(reason for some in reasons for reason in some))

@@ -1,0 +1,119 @@
+"""Pack evidence into one text for the agent, within a budget.
+
+Each block is an `<evidence>` element: a header that is never cut, then the content. Content cannot
+open or close an element, so it cannot pass itself off as another source.
+"""
+
+from collections.abc import Callable, Sequence
+from xml.sax.saxutils import quoteattr
+
+import regex
+
+from lookup_tool.config import PackConfig
+from lookup_tool.contracts import ContextPack, EvidenceBlock, IncludedSource, OmittedSource
+from lookup_tool.knowledge.tokens import approximate_tokens
+
+CUT = " [cut]"
+"""Marks content that was cut to fit."""
+
+_END = "\n</evidence>"
+_TAG = regex.compile(
+    r"<(?=[\s/\p{Cf}]*e[\p{Cf}]*v[\p{Cf}]*i[\p{Cf}]*d[\p{Cf}]*ence)", regex.IGNORECASE
+)
+_SENTENCE_END = regex.compile(r"[.!?\u2026\u3002\uFF01\uFF1F][\"')\]]?(?=\s|\Z|[\u4E00-\u9FFF])|\n")
+_GRAPHEME = regex.compile(r"\X")
+
+
+def pack(blocks: Sequence[EvidenceBlock], config: PackConfig) -> ContextPack:
+    """Pack blocks, best first, until the budget is used up.
+
+    Args:
+        blocks: Ranked evidence.
+        config: Budget and how it is counted.
+
+    Returns:
+        The text; which blocks are in it, cut or whole, and which are not, and why. `used` never
+        exceeds `budget`, and a block is included only if some of its content is there.
+    """
+    count = _counter(config)
+    text = ""
+    included: list[IncludedSource] = []
+    omitted: list[OmittedSource] = []
+    for block in blocks:
+        before = f"{text}\n\n" if text else ""
+
+        def fits(content: str, before: str = before, block: EvidenceBlock = block) -> bool:
+            return count(before + element(block, content)) <= config.budget
+
+        content = block.content if fits(block.content) else _longest(block.content, fits)
+        if content:
+            text = before + element(block, content)
+            truncated = content != block.content
+            included.append(IncludedSource(source=block.source, truncated=truncated))
+        else:
+            omitted.append(OmittedSource(source=block.source, reason="over the budget"))
+    return ContextPack(
+        text=text,
+        budget=config.budget,
+        used=count(text) if text else 0,
+        unit=config.unit,
+        included=tuple(included),
+        omitted=tuple(omitted),
+        summary=_summary(included, omitted) if blocks else "",
+    )
+
+
+def element(block: EvidenceBlock, content: str) -> str:
+    """Write one block with its header."""
+    attributes = {
+        "source": block.source,
+        "title": block.title,
+        "breadcrumb": " > ".join(block.breadcrumb),
+        "hits": ", ".join(block.hit_reasons),
+    }
+    header = " ".join(
+        f"{name}={quoteattr(' '.join(value.split()))}"
+        for name, value in attributes.items()
+        if value
+    )
+    return f"<evidence {header}>\n{_TAG.sub('&lt;', content)}{_END}"
+
+
+def elements(text: str) -> list[str]:
+    """Cut a packed text into its elements again; no content can hold an end of its own."""
+    return [part + _END for part in text.split(_END)[:-1]]
+
+
+def _counter(config: PackConfig) -> Callable[[str], int]:
+    if config.unit == "characters":
+        return len
+    return config.count_tokens or approximate_tokens
+
+
+def _longest(content: str, fits: Callable[[str], bool]) -> str:
+    """Return the longest beginning of a content that fits, cut at a sentence if one is near."""
+    ends = [match.end() for match in _GRAPHEME.finditer(content)]
+    low, high = 0, len(ends)  # the first `low` characters fit, the first `high + 1` do not
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(content[: ends[middle - 1]].rstrip() + CUT):
+            low = middle
+        else:
+            high = middle - 1
+    if low == 0:
+        return ""
+    kept = content[: ends[low - 1]]
+    sentences = [match.end() for match in _SENTENCE_END.finditer(kept)]
+    if sentences and sentences[-1] >= len(kept) // 2:
+        kept = kept[: sentences[-1]]
+    kept = kept.rstrip()
+    return kept + CUT if kept else ""
+
+
+def _summary(included: Sequence[IncludedSource], omitted: Sequence[OmittedSource]) -> str:
+    cut = [part.source for part in included if part.truncated]
+    parts = [f"included {len(included)} of {len(included) + len(omitted)} blocks"]
+    parts += [f"cut {', '.join(cut)}"] if cut else []
+    if omitted:
+        parts.append(f"left out {', '.join(part.source for part in omitted)} (over the budget)")
+    return "; ".join(parts)

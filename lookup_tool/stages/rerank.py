@@ -1,0 +1,202 @@
+"""Order evidence by a sum of weighted signals, and explain it.
+
+A signal is a small function in `SIGNALS` that returns its strength in [0, 1] and what it rests on.
+Add one there, with its weight in `RerankConfig`. Hints move the order; they add no block.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from lookup_tool.config import RerankConfig
+from lookup_tool.contracts import (
+    EvidenceBlock,
+    LineRange,
+    RerankEntry,
+    RerankTrace,
+    ScoreContribution,
+)
+from lookup_tool.knowledge.hints import HintMatch
+from lookup_tool.knowledge.lexical import QueryTerm
+from lookup_tool.knowledge.tokens import terms as terms_of
+from lookup_tool.stages.evidence import Evidence, coverage, term_shares
+
+DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Question:
+    """What every block is compared with."""
+
+    terms: tuple[QueryTerm, ...]
+    shares: tuple[float, ...]
+    """What each term is worth, adding up to 1."""
+
+    phrases: tuple[tuple[str, tuple[int, ...]], ...]
+    """Recognized phrases and the places of their terms in the query."""
+
+    best_bm25: float
+    """Best BM25 score among the blocks; 1 when none has any."""
+
+
+Signal = Callable[[Evidence, Question], tuple[float, str]]
+_Contribution = tuple[str, float, str]
+
+
+def rerank(
+    blocks: Sequence[Evidence],
+    terms: tuple[QueryTerm, ...],
+    hints: Sequence[HintMatch],
+    config: RerankConfig,
+    max_blocks: int,
+) -> tuple[tuple[EvidenceBlock, ...], RerankTrace]:
+    """Order blocks, best score first; ties by similarity, then by source.
+
+    Args:
+        blocks: Usable evidence, best similarity first.
+        terms: The query's terms.
+        hints: What L0 recognized.
+        config: Weight of each signal.
+        max_blocks: Most blocks to return.
+
+    Returns:
+        The best blocks, and for each how its score came about.
+    """
+    question = Question(
+        terms=terms,
+        shares=term_shares(terms),
+        phrases=tuple(_located(hints, terms)),
+        best_bm25=max((block.bm25 for block in blocks), default=0.0) or 1.0,
+    )
+    scored: list[tuple[float, int, Evidence, list[_Contribution]]] = []
+    for before, block in enumerate(blocks, start=1):
+        contributions = _contributions(block, question, config)
+        score = round(sum(amount for _, amount, _ in contributions), DIGITS)
+        scored.append((score, before, block, contributions))
+    scored.sort(key=lambda each: (-each[0], -each[2].similarity, each[2].source))
+    ranked = list(enumerate(scored[:max_blocks], start=1))
+    entries = tuple(
+        RerankEntry(
+            rank=rank,
+            rank_before=before,
+            source=block.source,
+            base_score=block.similarity,
+            score=score,
+            contributions=tuple(
+                ScoreContribution(signal=signal, amount=amount, detail=detail)
+                for signal, amount, detail in contributions
+            ),
+        )
+        for rank, (score, before, block, contributions) in ranked
+    )
+    evidence = tuple(_ranked(block, rank, score, question) for rank, (score, _, block, _) in ranked)
+    return evidence, RerankTrace(entries=entries)
+
+
+def _similarity(block: Evidence, question: Question) -> tuple[float, str]:
+    return block.similarity, "of the best passage"
+
+
+def _bm25(block: Evidence, question: Question) -> tuple[float, str]:
+    return block.bm25 / question.best_bm25, f"{block.bm25:g} of {question.best_bm25:g}"
+
+
+def _coverage(block: Evidence, question: Question) -> tuple[float, str]:
+    return coverage(block.in_text, question.shares), _mentioned(block.in_text, question.terms)
+
+
+def _heading(block: Evidence, question: Question) -> tuple[float, str]:
+    return coverage(block.in_heading, question.shares), _mentioned(block.in_heading, question.terms)
+
+
+def _phrase(block: Evidence, question: Question) -> tuple[float, str]:
+    """Count pairs of neighbouring terms of which at least one has content."""
+    terms = question.terms
+    pairs = [
+        place for place in range(len(terms) - 1) if terms[place].weight or terms[place + 1].weight
+    ]
+    side_by_side = [place for place in pairs if place in block.pairs]
+    shown = [f"{terms[place].surface} {terms[place + 1].surface}" for place in side_by_side]
+    return len(side_by_side) / len(pairs) if pairs else 0.0, ", ".join(shown[:5])
+
+
+def _hint(kind: str) -> Signal:
+    def signal(block: Evidence, question: Question) -> tuple[float, str]:
+        matched = [hint for hint in block.hints if hint.startswith(f"{kind}:")]
+        return float(bool(matched)), ", ".join(hint.partition(":")[2] for hint in matched[:5])
+
+    return signal
+
+
+def _content(block: Evidence, question: Question) -> tuple[float, str]:
+    found = _phrases_in(block, question)
+    return float(bool(found)), ", ".join(found[:5])
+
+
+SIGNALS: tuple[tuple[str, Signal], ...] = (
+    ("similarity", _similarity),
+    ("bm25", _bm25),
+    ("coverage", _coverage),
+    ("heading", _heading),
+    ("phrase", _phrase),
+    ("title_hint", _hint("title")),
+    ("keyword_hint", _hint("keyword")),
+    ("entity_hint", _hint("entity")),
+    ("category_hint", _hint("category")),
+    ("content_hint", _content),
+)
+
+
+def _contributions(
+    block: Evidence, question: Question, config: RerankConfig
+) -> list[_Contribution]:
+    contributions: list[_Contribution] = []
+    for name, signal in SIGNALS:
+        strength, detail = signal(block, question)
+        amount = round(getattr(config, name) * strength, DIGITS)
+        if amount:
+            contributions.append((name, amount, detail))
+    return contributions
+
+
+def _located(
+    hints: Sequence[HintMatch], terms: Sequence[QueryTerm]
+) -> Iterable[tuple[str, tuple[int, ...]]]:
+    """Find where the query says each recognized phrase."""
+    said = [term.term for term in terms]
+    for key, text in {hint.key: hint.text for hint in hints}.items():
+        wanted = terms_of(key)
+        for start in range(len(said) - len(wanted) + 1):
+            if wanted and said[start : start + len(wanted)] == wanted:
+                yield text, tuple(range(start, start + len(wanted)))
+                break
+
+
+def _phrases_in(block: Evidence, question: Question) -> list[str]:
+    """Return the recognized phrases that stand in the block's text."""
+    return [
+        text
+        for text, places in question.phrases
+        if block.in_text.issuperset(places) and block.pairs.issuperset(places[:-1])
+    ]
+
+
+def _mentioned(places: Iterable[int], terms: Sequence[QueryTerm]) -> str:
+    counted = [terms[place].surface for place in sorted(places) if terms[place].weight]
+    return ", ".join(dict.fromkeys(counted))
+
+
+def _ranked(block: Evidence, rank: int, score: float, question: Question) -> EvidenceBlock:
+    content = tuple(f"content:{text}" for text in _phrases_in(block, question))
+    return EvidenceBlock(
+        source=block.source,
+        title=block.title,
+        breadcrumb=block.breadcrumb,
+        category=block.category,
+        content=block.content,
+        similarity=block.similarity,
+        score=score,
+        rank=rank,
+        hit_reasons=(*block.found_by, *block.hints, *content),
+        lines=LineRange(start=block.start_line, end=block.end_line),
+        duplicates=block.duplicates,
+    )

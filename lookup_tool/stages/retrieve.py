@@ -1,0 +1,86 @@
+"""Search once, and judge what came back."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+from lookup_tool.contracts import AttemptOutcome, FallbackReason, RetrievalAttempt
+from lookup_tool.knowledge.search import Candidate, SearchRequest, SearchResult
+
+logger = logging.getLogger(__name__)
+
+FALLBACKS: dict[AttemptOutcome, FallbackReason] = {
+    "low_quality": "filtered_vector_low_quality",
+    "no_evidence": "filtered_vector_no_evidence",
+}
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """What one attempt found, and how it went."""
+
+    attempt: RetrievalAttempt
+    found: SearchResult
+
+
+def retrieve(
+    search: Callable[[SearchRequest], SearchResult],
+    request: SearchRequest,
+    reason: str,
+    reference_threshold: float,
+    earlier: Sequence[Candidate] = (),
+) -> Retrieved:
+    """Search once; an error becomes the attempt's outcome.
+
+    Args:
+        search: Runs a request.
+        request: What to search, with or without a category.
+        reason: Why this search is made.
+        reference_threshold: A filtered search whose best similarity is under it is of low quality;
+            one exactly at it is good enough.
+        earlier: Candidates of the attempt before; scored for this query too, and kept.
+
+    Returns:
+        The attempt and its candidates, best similarity first.
+    """
+    started = perf_counter()
+    error = None
+    try:
+        found = search(replace(request, also=tuple(c.passage.row for c in earlier)))
+    except Exception as problem:  # an embedder may raise anything
+        logger.warning("the search failed", exc_info=problem)
+        found, error = SearchResult(), type(problem).__name__
+    top = found.candidates[0].similarity if found.candidates else None
+    outcome: AttemptOutcome = "accepted"
+    if error is not None:
+        outcome = "error"
+    elif request.category is not None and top is not None and top < reference_threshold:
+        outcome = "low_quality"
+    attempt = RetrievalAttempt(
+        strategy="unfiltered" if request.category is None else "filtered",
+        query=request.query,
+        filter=None if request.category is None else {"category": request.category},
+        candidate_count=sum(1 for candidate in found.candidates if candidate.found_by),
+        top_similarity=top,
+        reference_threshold=reference_threshold,
+        outcome=outcome,
+        reason=reason,
+        error=error,
+        duration_ms=round((perf_counter() - started) * 1000, 3),
+    )
+    return Retrieved(attempt, replace(found, candidates=_join(found.candidates, earlier)))
+
+
+def _join(found: Sequence[Candidate], earlier: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Give candidates that the attempt before found too its reasons as well."""
+    before = {candidate.passage.row: candidate.found_by for candidate in earlier}
+    return tuple(
+        replace(
+            candidate,
+            found_by=tuple(
+                dict.fromkeys((*candidate.found_by, *before.get(candidate.passage.row, ())))
+            ),
+        )
+        for candidate in found
+    )
