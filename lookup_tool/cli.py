@@ -46,7 +46,8 @@ app = typer.Typer(
 trace_app = typer.Typer(help="Look at the lookups that were made.", no_args_is_help=True)
 app.add_typer(trace_app, name="trace")
 
-_out = Console(highlight=False, soft_wrap=True)
+_PIPED_WIDTH = 160
+_out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
 _MAX_PROBLEMS = 50
 _PHASES = {"read": "Reading files", "cut": "Cutting", "embed": "Embedding", "index": "Indexing"}
@@ -65,17 +66,23 @@ TracesUrl = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result contract as JSON.")]
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(version("lookup-tool"))
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     *,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and logs.")] = False,
-    show_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True),
+    ] = False,
 ) -> None:
     """Answers from your documents with evidence, or says plainly that there is none."""
     logging.basicConfig(level=logging.DEBUG if debug else logging.CRITICAL)
-    if show_version:
-        _out.print(version("lookup-tool"))
-        raise typer.Exit
 
 
 @app.command()

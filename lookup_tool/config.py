@@ -59,7 +59,8 @@ class RetrievalConfig(Section):
 
     reference_threshold: float | None = Field(default=None, ge=0, le=1)
     """Similarity under which a filtered search is repeated without its filter; by default the
-    knowledge base's own, which belongs to its embedder."""
+    knowledge base's own, which belongs to its embedder. One that is set here is final: evidence
+    that reaches it is usable."""
 
     evidence_floor: float | None = Field(default=None, ge=0, le=1)
     """Similarity under which a candidate is not evidence; by default the knowledge base's own."""

@@ -113,6 +113,7 @@ class LookupNodes:
             found.terms,
             evidence_floor=self._evidence_floor,
             midpoint=self.knowledge.thresholds.midpoint,
+            good_enough=self.config.retrieval.reference_threshold,
         )
         *before, last = state["attempts"]
         noted = last.model_copy(

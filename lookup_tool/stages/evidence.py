@@ -21,8 +21,12 @@ GAP = "[...]"
 USABLE = 0.5
 """Answerability from which evidence is usable."""
 
-SIMILARITY_WEIGHT = 14.0
-COVERAGE_WEIGHT = 4.0
+LEAST = 0.05
+"""Answerability under which a block is noise beside better ones: measured on three document sets,
+leaving it out costs less than .01 nDCG@10 on questions that are answered."""
+
+SIMILARITY_WEIGHT = 10.0
+COVERAGE_WEIGHT = 5.0
 MAX_DUPLICATES = 20
 
 
@@ -64,6 +68,7 @@ def build_evidence(
     *,
     evidence_floor: float,
     midpoint: float,
+    good_enough: float | None = None,
 ) -> EvidenceSet:
     """Turn candidates into blocks, and decide whether they are usable.
 
@@ -72,6 +77,8 @@ def build_evidence(
         terms: The query's terms.
         evidence_floor: Similarity under which a candidate is not evidence.
         midpoint: Similarity that, alone, speaks neither for nor against an answer.
+        good_enough: Similarity that the operator declared good enough; a block that reaches it is
+            usable whatever the rule says.
     """
     kept = [found for found in candidates if found.similarity >= evidence_floor]
     by_source = sorted(kept, key=lambda found: (found.passage.source, found.passage.row))
@@ -80,29 +87,36 @@ def build_evidence(
         for _, passages in groupby(by_source, key=lambda found: found.passage.source)
     ]
     blocks.sort(key=lambda block: (-block.similarity, block.source))
-    blocks = _without_repetition(blocks)
-    probability = answerability(blocks, term_shares(terms), midpoint)
-    if probability < USABLE:
-        return EvidenceSet(answerability=probability)
-    return EvidenceSet(tuple(blocks), probability)
+    shares = term_shares(terms)
+    rated = [
+        (answerability(block, shares, midpoint), block) for block in _without_repetition(blocks)
+    ]
+    best = max((probability for probability, _ in rated), default=0.0)
+    if good_enough is not None and any(b.similarity >= good_enough for b in blocks):
+        best = max(best, USABLE)
+    if best < USABLE:
+        return EvidenceSet(answerability=best)
+    usable = tuple(
+        block
+        for probability, block in rated
+        if probability >= LEAST or (good_enough is not None and block.similarity >= good_enough)
+    )
+    return EvidenceSet(usable, best)
 
 
-def answerability(blocks: Iterable[Evidence], shares: Sequence[float], midpoint: float) -> float:
-    """Estimate the probability that the best block answers the question.
+def answerability(block: Evidence, shares: Sequence[float], midpoint: float) -> float:
+    """Estimate the probability that a block answers the question, in [0, 1].
 
-    A logistic over the block's similarity and the share of the question's terms, weighted by their
-    rarity, that it mentions.
+    A logistic over its similarity and the share of the question's terms, weighted by their rarity,
+    that it mentions.
 
     Source:
         Fitted on the answerable and unanswerable development questions of three document sets.
     """
-    evidence = (
-        SIMILARITY_WEIGHT * (block.similarity - midpoint)
-        + COVERAGE_WEIGHT * (coverage(block.in_text | block.in_heading, shares) - 0.5)
-        for block in blocks
+    value = SIMILARITY_WEIGHT * (block.similarity - midpoint) + COVERAGE_WEIGHT * (
+        coverage(block.in_text | block.in_heading, shares) - 0.5
     )
-    best = max(evidence, default=None)
-    return 0.0 if best is None else _logistic(best)
+    return round(1.0 / (1.0 + exp(-value)), 6)
 
 
 def term_shares(terms: Sequence[QueryTerm]) -> tuple[float, ...]:
@@ -119,10 +133,6 @@ def term_shares(terms: Sequence[QueryTerm]) -> tuple[float, ...]:
 def coverage(places: Iterable[int], shares: Sequence[float]) -> float:
     """Return the share of the query that stands at these places, in [0, 1]."""
     return sum(shares[place] for place in places)
-
-
-def _logistic(value: float) -> float:
-    return round(1.0 / (1.0 + exp(-max(-30.0, min(30.0, value)))), 6)
 
 
 def _block(passages: Sequence[Candidate]) -> Evidence:

@@ -22,6 +22,8 @@ _TAG = regex.compile(
 )
 _SENTENCE_END = regex.compile(r"[.!?\u2026\u3002\uFF01\uFF1F][\"')\]]?(?=\s|\Z|[\u4E00-\u9FFF])|\n")
 _GRAPHEME = regex.compile(r"\X")
+_LONGEST_CHARACTER = 64
+"""Code points of one character as a reader sees it; longer ones are made to harm."""
 
 
 def pack(blocks: Sequence[EvidenceBlock], config: PackConfig) -> ContextPack:
@@ -92,22 +94,28 @@ def _counter(config: PackConfig) -> Callable[[str], int]:
 
 def _longest(content: str, fits: Callable[[str], bool]) -> str:
     """Return the longest beginning of a content that fits, cut at a sentence if one is near."""
-    ends = [match.end() for match in _GRAPHEME.finditer(content)]
-    low, high = 0, len(ends)  # the first `low` characters fit, the first `high + 1` do not
+    low, high = 0, len(content)  # the first `low` characters fit
+    if not fits(content[:1] + CUT):
+        return ""
     while low < high:
         middle = (low + high + 1) // 2
-        if fits(content[: ends[middle - 1]].rstrip() + CUT):
+        if fits(content[:middle].rstrip() + CUT):
             low = middle
         else:
             high = middle - 1
-    if low == 0:
-        return ""
-    kept = content[: ends[low - 1]]
+    kept = content[: _character_end(content, low)]
     sentences = [match.end() for match in _SENTENCE_END.finditer(kept)]
     if sentences and sentences[-1] >= len(kept) // 2:
         kept = kept[: sentences[-1]]
     kept = kept.rstrip()
     return kept + CUT if kept else ""
+
+
+def _character_end(content: str, end: int) -> int:
+    """Return the last place up to `end` that cuts no character: no accent or emoji in two."""
+    start = max(0, end - _LONGEST_CHARACTER)
+    window = _GRAPHEME.finditer(content, start, end + _LONGEST_CHARACTER)
+    return max((match.end() for match in window if match.end() <= end), default=0)
 
 
 def _summary(included: Sequence[IncludedSource], omitted: Sequence[OmittedSource]) -> str:

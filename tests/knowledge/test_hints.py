@@ -1,0 +1,246 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from embedders import HashEmbedder
+from langchain_core.documents import Document
+
+from lookup_tool import KnowledgeBase
+from lookup_tool.knowledge.documents import Entry
+from lookup_tool.knowledge.hints import (
+    MAX_PHRASE,
+    MAX_TITLES,
+    HintMatch,
+    Phrase,
+    QueryHints,
+    derive_category,
+    longest_first,
+    ngrams,
+    phrase_key,
+    phrases_of,
+)
+
+
+def knowledge(*entries: dict[str, Any]) -> KnowledgeBase:
+    documents = [
+        Document("Some text.", metadata={"source": f"{number}.md", **entry})
+        for number, entry in enumerate(entries)
+    ]
+    return KnowledgeBase.from_documents(documents, embedder=HashEmbedder())
+
+
+@pytest.mark.parametrize(
+    ("phrase", "query", "matches"),
+    [
+        pytest.param("C++", "Is C++ allowed?", True, id="plus-signs"),
+        pytest.param("C", "Is C++ allowed?", False, id="c-is-not-c-plus-plus"),
+        pytest.param("C++", "Is C allowed?", False, id="c-plus-plus-is-not-c"),
+        pytest.param("C#", "the c# guide", True, id="sharp"),
+        pytest.param("C", "the c# guide", False, id="c-is-not-c-sharp"),
+        pytest.param(".NET", "Upgrade .net, please", True, id="leading-dot"),
+        pytest.param("NET", "Upgrade .NET", False, id="net-is-not-dot-net"),
+        pytest.param(".NET", "net salary", False, id="dot-net-is-not-net"),
+        pytest.param("vpn", "用vpn连接", True, id="latin-inside-cjk"),
+        pytest.param("年假", "我的年假有几天", True, id="cjk-substring"),
+        pytest.param("年假", "年终假期", False, id="cjk-apart"),
+        pytest.param("art", "start", False, id="inside-a-word"),
+        pytest.param("art", "modern-art!", True, id="beside-punctuation"),
+        pytest.param("VPN", "\uff36\uff30\uff2e access", True, id="full-width"),
+        pytest.param("Straße", "STRASSE 5", True, id="case-folding"),
+        pytest.param("leave", "le\u200bave", True, id="zero-width"),
+        pytest.param("annual leave", "annual\n  Leave", True, id="white-space"),
+        pytest.param("time-off", "time off", True, id="hyphen"),
+        pytest.param("Python 3.11", "python 3.11 or newer", True, id="version"),
+        pytest.param("Python 3.1", "python 3.11", False, id="version-is-one-unit"),
+        pytest.param("annual leave", "leave annual", False, id="order"),
+        pytest.param("annual leave", "annual paid leave", False, id="gap"),
+        pytest.param("manager", "my manager's desk", True, id="possessive"),
+    ],
+)
+def test_a_phrase_matches_whole_units_only(phrase: str, query: str, matches: bool) -> None:
+    assert (phrase_key(phrase) in {key for _, _, key in ngrams(query)}) is matches
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        pytest.param("How to get it", None, id="stop-words-only"),
+        pytest.param("How to travel", "how to travel", id="stop-words-and-another"),
+        pytest.param("---", None, id="marks-only"),
+        pytest.param("", None, id="empty"),
+        pytest.param(" ".join(["word"] * MAX_PHRASE), "word " * 11 + "word", id="longest"),
+        pytest.param(" ".join(["word"] * (MAX_PHRASE + 1)), None, id="too-long"),
+    ],
+)
+def test_phrases_that_say_nothing_or_too_much_are_not_matched(text: str, key: str | None) -> None:
+    assert phrase_key(text) == key
+
+
+def test_every_stretch_of_a_query_is_asked_for_longest_first() -> None:
+    assert ngrams("Paid leave now") == [
+        (0, 3, "paid leave now"),
+        (0, 2, "paid leave"),
+        (1, 2, "leave now"),
+        (0, 1, "paid"),
+        (1, 1, "leave"),
+        (2, 1, "now"),
+    ]
+
+
+def test_a_query_has_no_stretch_longer_than_a_phrase() -> None:
+    lengths = {length for _, length, _ in ngrams("word " * 40)}
+
+    assert lengths == set(range(1, MAX_PHRASE + 1))
+
+
+def test_the_longest_phrase_wins_and_covers_its_parts() -> None:
+    known = {"annual", "annual leave", "leave policy", "policy"}
+
+    assert longest_first(ngrams("annual leave policy"), known) == ["annual leave", "policy"]
+
+
+def test_a_part_that_stands_elsewhere_too_is_still_picked_once() -> None:
+    known = {"annual leave", "leave"}
+
+    assert longest_first(ngrams("leave or annual leave or leave"), known) == [
+        "annual leave",
+        "leave",
+    ]
+
+
+def test_an_entry_stands_for_title_keywords_aliases_and_entities() -> None:
+    entry = Entry(
+        "a.md", "", keywords=("Time off", "the"), aliases=("PTO",), entities=("TimeTrail",)
+    )
+
+    assert tuple(phrases_of(entry, "Annual Leave")) == (
+        Phrase("annual leave", "title", "Annual Leave"),
+        Phrase("time off", "keyword", "Time off"),
+        Phrase("pto", "keyword", "PTO"),
+        Phrase("timetrail", "entity", "TimeTrail"),
+    )
+
+
+def match(key: str, *categories: str | None) -> HintMatch:
+    return HintMatch("keyword", key.upper(), key, categories)
+
+
+@pytest.mark.parametrize(
+    ("matches", "derived"),
+    [
+        pytest.param([], (None, ""), id="nothing-recognized"),
+        pytest.param([match("pto", "hr")], ("hr", "keyword:PTO"), id="one-phrase"),
+        pytest.param([match("pto", "hr", "it")], (None, ""), id="phrase-of-two-categories"),
+        pytest.param([match("pto", "hr", None)], (None, ""), id="uncategorized-competes"),
+        pytest.param([match("pto", None)], (None, ""), id="uncategorized-only"),
+        pytest.param([match("pto", "hr"), match("vpn", "it")], (None, ""), id="contradiction"),
+        pytest.param(
+            [match("pto", "hr"), match("leave", "hr", "it")],
+            ("hr", "keyword:PTO"),
+            id="one-decides-and-the-other-allows-it",
+        ),
+        pytest.param(
+            [match("pto", "hr", "it"), match("leave", "hr", "law")],
+            (None, ""),
+            id="one-in-common-and-none-decides",
+        ),
+        pytest.param(
+            [match("pto", "hr"), match("leave", "hr")],
+            ("hr", "keyword:PTO, keyword:LEAVE"),
+            id="two-agree",
+        ),
+        pytest.param(
+            [match("pto", "hr"), HintMatch("title", "PTO", "pto", ("it",))],
+            (None, ""),
+            id="one-phrase-of-two-kinds-is-ambiguous",
+        ),
+    ],
+)
+def test_a_category_is_derived_only_when_everything_agrees(
+    matches: Sequence[HintMatch], derived: tuple[str | None, str]
+) -> None:
+    assert derive_category(matches) == derived
+
+
+def test_hints_tell_what_was_recognized_as_its_author_wrote_it() -> None:
+    with knowledge(
+        {"title": "Annual Leave", "category": "HR", "keywords": ["Time Off"]},
+        {"title": "Sick Leave", "category": "hr", "entities": ["TimeTrail"]},
+    ) as base:
+        assert base.hints("does TIMETRAIL show my time off, or ask HR?") == QueryHints(
+            matches=(
+                HintMatch("keyword", "Time Off", "time off", ("hr",)),
+                HintMatch("entity", "TimeTrail", "timetrail", ("hr",)),
+                HintMatch("category", "HR", "hr", ("hr",)),
+            ),
+            titles=("Annual Leave", "Sick Leave"),
+            entry_count=2,
+            category="hr",
+            because="keyword:Time Off, entity:TimeTrail, category:HR",
+        )
+
+
+def test_a_phrase_of_an_entry_without_category_gives_no_filter() -> None:
+    with knowledge({"title": "Lunch"}, {"title": "Dinner", "category": "food"}) as base:
+        assert base.hints("lunch") == QueryHints(
+            matches=(HintMatch("title", "Lunch", "lunch", (None,)),),
+            titles=("Lunch",),
+            entry_count=1,
+        )
+
+
+def test_nothing_recognized_is_nothing_told() -> None:
+    with knowledge({"title": "Lunch", "category": "food"}) as base:
+        assert base.hints("parking \ud800 ? \x00") == QueryHints()
+
+
+def test_more_titles_than_are_listed_are_still_counted() -> None:
+    with knowledge(
+        *({"title": f"Rule {n:02}", "keywords": ["rule"]} for n in range(MAX_TITLES + 1))
+    ) as base:
+        hints = base.hints("which rule")
+
+    assert (len(hints.titles), hints.entry_count) == (MAX_TITLES, MAX_TITLES + 1)
+
+
+RESTRICTED = (
+    {"title": "Leave", "category": "hr"},
+    {"title": "Secret leave", "category": "board", "access": ["board"]},
+    {"title": "Merger", "category": "merger plans", "access": ["board"]},
+    {"title": "Sealed", "access": []},
+)
+
+
+def test_what_a_caller_may_not_see_neither_matches_nor_hides_a_shorter_phrase() -> None:
+    with knowledge(*RESTRICTED) as base:
+        assert base.hints("secret leave, the board, merger plans, sealed") == QueryHints(
+            matches=(HintMatch("title", "Leave", "leave", ("hr",)),),
+            titles=("Leave",),
+            entry_count=1,
+            category="hr",
+            because="title:Leave",
+        )
+
+
+def test_a_group_sees_its_own_phrases_and_categories() -> None:
+    with knowledge(*RESTRICTED) as base:
+        hints = base.hints("secret leave, merger plans, sealed", frozenset({"board"}))
+
+    assert hints == QueryHints(
+        matches=(
+            HintMatch("title", "Secret leave", "secret leave", ("board",)),
+            HintMatch("category", "merger plans", "merger plans", ("merger plans",)),
+        ),
+        titles=("Secret leave",),
+        entry_count=1,
+    )
+
+
+def test_a_restricted_meaning_makes_a_phrase_ambiguous_only_for_those_who_see_it() -> None:
+    with knowledge(
+        {"title": "Bonus", "category": "pay"},
+        {"title": "Bonus", "category": "board", "access": ["board"]},
+    ) as base:
+        derived = base.hints("bonus").category, base.hints("bonus", frozenset({"board"})).category
+
+    assert derived == ("pay", None)

@@ -1,0 +1,193 @@
+from collections.abc import Iterable
+
+import pytest
+from embedders import TableEmbedder, at_similarity
+from langchain_core.documents import Document
+
+from lookup_tool import KnowledgeBase
+from lookup_tool.knowledge.hints import HintMatch
+from lookup_tool.knowledge.lexical import QueryTerm
+from lookup_tool.knowledge.search import Candidate, SearchRequest, SearchResult
+
+QUERY = "badge price"
+TABLE = {
+    QUERY: [1.0, 0.0],
+    "near": at_similarity(0.9),
+    "middle": at_similarity(0.6),
+    "far": at_similarity(0.2),
+    "against": [-1.0, 0.0],
+}
+
+
+def knowledge(documents: Iterable[Document]) -> KnowledgeBase:
+    return KnowledgeBase.from_documents(documents, embedder=TableEmbedder(TABLE))
+
+
+def document(source: str, text: str, **metadata: object) -> Document:
+    return Document(text, metadata={"source": source, "title": source, **metadata})
+
+
+DOCUMENTS = (
+    document("near.md", "Lunch is at noon.", category="Food"),
+    document("middle.md", "A badge opens the door.", category="Site"),
+    document("far.md", "The badge, price five.", category="Site"),
+    document("against.md", "Parking."),
+)
+
+
+def found(result: SearchResult) -> list[tuple[str, float, tuple[str, ...]]]:
+    return [(c.passage.source, c.similarity, c.found_by) for c in result.candidates]
+
+
+def test_candidates_of_both_searches_carry_their_true_similarity() -> None:
+    with knowledge(DOCUMENTS) as base:
+        result = base.search(SearchRequest(QUERY, candidates=1, lexical_candidates=2))
+
+    assert found(result) == [
+        ("near.md", 0.9, ("vector",)),
+        ("middle.md", 0.6, ("lexical",)),
+        ("far.md", 0.2, ("lexical",)),
+    ]
+
+
+def test_a_row_that_both_searches_find_is_one_candidate() -> None:
+    with knowledge(DOCUMENTS) as base:
+        result = base.search(SearchRequest(QUERY, candidates=4, lexical_candidates=1))
+
+    assert found(result) == [
+        ("near.md", 0.9, ("vector",)),
+        ("middle.md", 0.6, ("vector",)),
+        ("far.md", 0.2, ("vector", "lexical")),
+        ("against.md", 0.0, ("vector",)),
+    ]
+
+
+def test_no_lexical_candidates_turns_bm25_off_but_its_scores_are_still_told() -> None:
+    with knowledge(DOCUMENTS) as base:
+        result = base.search(SearchRequest(QUERY, candidates=2, lexical_candidates=0))
+
+    near, middle = result.candidates
+    assert found(result) == [("near.md", 0.9, ("vector",)), ("middle.md", 0.6, ("vector",))]
+    assert near.bm25 == 0
+    assert middle.bm25 > 0
+
+
+def test_a_candidate_tells_which_terms_stand_where() -> None:
+    one = document("far.md", "# Badge\n\nThe badge, price five.", category="Site")
+    hints = (
+        HintMatch("category", "Site", "site", ("site",)),
+        HintMatch("title", "far.md", "far md", ("site",)),
+        HintMatch("keyword", "Door", "door", ("site",)),
+    )
+    with knowledge([one]) as base:
+        result = base.search(SearchRequest(QUERY, hints=hints))
+
+    (candidate,) = result.candidates
+    assert candidate == Candidate(
+        passage=candidate.passage,
+        similarity=0.2,
+        bm25=candidate.bm25,
+        found_by=("vector", "lexical"),
+        in_text=(0, 1),
+        in_heading=(0,),
+        pairs=(0,),
+        hints=("title:far.md", "category:Site"),
+    )
+    assert (candidate.passage.breadcrumb, candidate.passage.text) == (
+        ("far.md", "Badge"),
+        "The badge, price five.",
+    )
+    assert [(term.term, term.surface) for term in result.terms] == [
+        ("badg", "badge"),
+        ("price", "price"),
+    ]
+    assert all(isinstance(term, QueryTerm) and term.weight > 0 for term in result.terms)
+
+
+@pytest.mark.parametrize(
+    ("category", "sources"),
+    [
+        pytest.param("site", ["middle.md", "far.md"], id="one-category"),
+        pytest.param("food", ["near.md"], id="another"),
+        pytest.param("law", [], id="unknown"),
+        pytest.param(None, ["near.md", "middle.md", "far.md", "against.md"], id="no-filter"),
+    ],
+)
+def test_a_category_restricts_both_searches(category: str | None, sources: list[str]) -> None:
+    with knowledge(DOCUMENTS) as base:
+        result = base.search(SearchRequest(QUERY, category=category))
+
+    assert [source for source, _, _ in found(result)] == sources
+
+
+def test_nearer_rows_of_other_categories_do_not_starve_a_filtered_search() -> None:
+    nearer = "\n".join(f"## Near {n}\n{QUERY} of the badge." for n in range(5000))
+    documents = [
+        document("near.md", nearer, category="Noise"),
+        document("far.md", "A badge.", category="Site"),
+        document("against.md", "Parking.", category="Site"),
+    ]
+    with knowledge(documents) as base:
+        assert base.count() == 5002
+        filtered = base.search(
+            SearchRequest(QUERY, category="site", candidates=2, lexical_candidates=1)
+        )
+
+    assert found(filtered) == [
+        ("far.md", 0.2, ("vector", "lexical")),
+        ("against.md", 0.0, ("vector",)),
+    ]
+
+
+GUARDED = (
+    document("near.md", "A badge.", access=["board"]),
+    document("middle.md", "A badge.", access=[]),
+    document("far.md", "A badge.", access=["board", "staff"]),
+    document("against.md", "A badge."),
+)
+
+
+@pytest.mark.parametrize(
+    ("groups", "sources"),
+    [
+        pytest.param((), ["against.md"], id="public"),
+        pytest.param(("staff",), ["far.md", "against.md"], id="staff"),
+        pytest.param(("board",), ["near.md", "far.md", "against.md"], id="board"),
+        pytest.param(("guests", "Board", ""), ["against.md"], id="no-such-group"),
+    ],
+)
+def test_groups_decide_which_rows_exist(groups: tuple[str, ...], sources: list[str]) -> None:
+    with knowledge(GUARDED) as base:
+        result = base.search(SearchRequest(QUERY, groups=frozenset(groups)))
+
+    assert [source for source, _, _ in found(result)] == sources
+
+
+def test_rows_of_an_earlier_attempt_are_scored_for_this_query() -> None:
+    with knowledge(DOCUMENTS) as base:
+        earlier = base.search(SearchRequest(QUERY, category="site", candidates=2))
+        rows = tuple(candidate.passage.row for candidate in earlier.candidates)
+        result = base.search(SearchRequest("near", candidates=1, lexical_candidates=0, also=rows))
+
+    assert found(result) == [
+        ("near.md", 1.0, ("vector",)),
+        ("middle.md", pytest.approx(0.888712), ()),
+        ("far.md", pytest.approx(0.607083), ()),
+    ]
+
+
+def test_equal_similarities_come_in_row_order() -> None:
+    documents = [document(f"near-{n}.md", "Lunch.") for n in range(5)]
+    with knowledge(documents) as base:
+        result = base.search(SearchRequest(QUERY))
+
+    assert [c.passage.source for c in result.candidates] == [f"near-{n}.md" for n in range(5)]
+    assert [c.passage.row for c in result.candidates] == [0, 1, 2, 3, 4]
+
+
+def test_a_search_among_nothing_permitted_does_not_embed_the_query() -> None:
+    embedder = TableEmbedder(TABLE)
+    with KnowledgeBase.from_documents(GUARDED[:3], embedder=embedder) as base:
+        result = base.search(SearchRequest(QUERY))
+
+    assert (result, embedder.queries) == (SearchResult(), [])

@@ -1,0 +1,275 @@
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from embedders import HashEmbedder
+
+from lookup_tool import KnowledgeBase
+from lookup_tool.errors import KnowledgeBusyError, KnowledgeDamagedError, KnowledgeNotFoundError
+from lookup_tool.knowledge.search import SearchRequest
+from lookup_tool.knowledge.snapshot import writing
+
+FILES = (
+    "vectors.npy",
+    "passages.sqlite",
+    "lexical/ids.npy",
+    "lexical/starts.npy",
+    "lexical/heads.npy",
+    "lexical/bm25/data.csc.index.npy",
+    "lexical/bm25/indices.csc.index.npy",
+    "lexical/bm25/indptr.csc.index.npy",
+    "lexical/bm25/params.index.json",
+    "lexical/bm25/vocab.index.json",
+)
+
+
+def build(root: Path, text: str, progress: Callable[[str, int, int], None] | None = None) -> None:
+    docs = root.parent / "docs"
+    docs.mkdir(exist_ok=True)
+    (docs / "a.md").write_text(text, encoding="utf-8")
+    KnowledgeBase.build(docs, root, embedder=HashEmbedder(), progress=progress).close()
+
+
+def text_of(base: KnowledgeBase) -> str:
+    """Go through the vectors, the terms and the texts of a knowledge base."""
+    (candidate,) = base.search(SearchRequest("rule")).candidates
+    assert candidate.found_by == ("vector", "lexical")
+    return candidate.passage.text
+
+
+def read(root: Path) -> str:
+    with KnowledgeBase.open(root, embedder=HashEmbedder()) as base:
+        return text_of(base)
+
+
+def names(root: Path) -> list[str]:
+    return sorted(path.name for path in root.iterdir() if not path.name.startswith("."))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    build(tmp_path / "kb", "The old rule.")
+    return tmp_path / "kb"
+
+
+def test_a_rebuild_replaces_what_is_opened_next(root: Path) -> None:
+    build(root, "The new rule.")
+
+    assert read(root) == "The new rule."
+    assert names(root) == ["CURRENT", "generation-1", "generation-2"]
+
+
+class PowerCutError(Exception):
+    """Stops a build."""
+
+
+def cut_at(phase: str, done: int) -> Callable[[str, int, int], None]:
+    def progress(now: str, so_far: int, _: int) -> None:
+        if (now, so_far) == (phase, done):
+            raise PowerCutError
+
+    return progress
+
+
+STEPS = [("read", 1), ("cut", 1), ("embed", 1), ("index", 0), ("index", 1), ("index", 2)]
+
+
+@pytest.mark.parametrize(("phase", "done"), [*STEPS, ("index", 3)])
+def test_a_build_that_is_cut_short_changes_nothing(root: Path, phase: str, done: int) -> None:
+    with pytest.raises(PowerCutError):
+        build(root, "The new rule.", cut_at(phase, done))
+
+    assert read(root) == "The old rule."
+
+
+@pytest.mark.parametrize(("phase", "done"), [*STEPS, ("index", 3)])
+def test_a_first_build_that_is_cut_short_is_no_knowledge_base(
+    tmp_path: Path, phase: str, done: int
+) -> None:
+    with pytest.raises(PowerCutError):
+        build(tmp_path / "kb", "The new rule.", cut_at(phase, done))
+
+    with pytest.raises(KnowledgeNotFoundError):
+        read(tmp_path / "kb")
+
+
+def test_the_build_after_one_that_was_cut_short_keeps_what_readers_hold(root: Path) -> None:
+    with pytest.raises(PowerCutError):
+        build(root, "The lost rule.", cut_at("index", 2))
+    build(root, "The new rule.")
+
+    assert read(root) == "The new rule."
+    assert "generation-1" in names(root)
+    assert [name for name in names(root) if name.endswith(".partial")] == []
+
+
+def test_a_reader_keeps_its_generation_during_and_after_a_rebuild(root: Path) -> None:
+    seen: list[str] = []
+    with KnowledgeBase.open(root, embedder=HashEmbedder()) as reader:
+        build(root, "The new rule.", lambda *_: seen.append(text_of(reader)))
+        seen.append(text_of(reader))
+        version = reader.version
+
+    assert set(seen) == {"The old rule."}
+    with KnowledgeBase.open(root, embedder=HashEmbedder()) as other:
+        assert other.version != version
+
+
+def test_only_the_current_generation_and_the_one_before_are_kept(root: Path) -> None:
+    for number in range(2, 5):
+        build(root, f"The rule number {number}.")
+
+    assert names(root) == ["CURRENT", "generation-3", "generation-4"]
+    assert read(root) == "The rule number 4."
+
+
+def test_a_second_writer_in_the_same_process_is_refused(root: Path) -> None:
+    def second(phase: str, _: int, __: int) -> None:
+        if phase == "embed":
+            with pytest.raises(KnowledgeBusyError, match="another process is writing here"):
+                build(root, "The second rule.")
+
+    build(root, "The first rule.", second)
+
+    assert read(root) == "The first rule."
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from lookup_tool.knowledge.snapshot import writing
+with writing(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_writer_in_another_process_is_refused_until_the_first_is_done(root: Path) -> None:
+    command = [sys.executable, "-c", HOLD, str(root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(KnowledgeBusyError):
+            build(root, "The second rule.")
+        holder.communicate()
+
+    assert read(root) == "The old rule."
+    build(root, "The second rule.")
+    assert read(root) == "The second rule."
+
+
+def test_a_writer_that_fails_lets_the_next_one_in(root: Path) -> None:
+    with pytest.raises(PowerCutError), writing(root):
+        raise PowerCutError
+
+    build(root, "The new rule.")
+    assert read(root) == "The new rule."
+
+
+def damaged(root: Path) -> None:
+    with pytest.raises(KnowledgeDamagedError, match="build it again with `lookup-tool ingest`"):
+        KnowledgeBase.open(root, embedder=HashEmbedder())
+
+
+@pytest.mark.parametrize("name", [*FILES, "manifest.json"])
+def test_a_missing_file_is_noticed_when_opening(root: Path, name: str) -> None:
+    (root / "generation-1" / name).unlink()
+
+    damaged(root)
+
+
+@pytest.mark.parametrize("name", [*FILES, "manifest.json"])
+@pytest.mark.parametrize("change", [-1, 1], ids=["short", "long"])
+def test_a_file_of_another_size_is_noticed_when_opening(root: Path, name: str, change: int) -> None:
+    path = root / "generation-1" / name
+    path.write_bytes((path.read_bytes() + b" ")[: path.stat().st_size + change])
+
+    damaged(root)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_with_a_broken_header_is_noticed_when_opening(root: Path, name: str) -> None:
+    path = root / "generation-1" / name
+    content = path.read_bytes()
+    path.write_bytes(b"?" * min(64, len(content)) + content[64:])
+
+    damaged(root)
+
+
+def test_a_manifest_that_was_changed_by_hand_is_refused(root: Path) -> None:
+    path = root / "generation-1" / "manifest.json"
+    written = path.read_text("utf-8")
+    changed = written.replace('"entries": 1', '"entries": 2')
+    assert changed != written
+    path.write_text(changed, encoding="utf-8")
+
+    damaged(root)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"generation-1", id="no-json"),
+        pytest.param(b"[1]", id="no-object"),
+        pytest.param(b"{}", id="no-key"),
+        pytest.param(b'{"generation": 1, "manifest": ""}', id="no-name"),
+        pytest.param(b'{"generation": "generation-9", "manifest": ""}', id="not-there"),
+        pytest.param(b"\xff\xfe\x00", id="no-text"),
+    ],
+)
+def test_a_pointer_that_cannot_be_read_is_damage(root: Path, content: bytes) -> None:
+    (root / "CURRENT").write_bytes(content)
+
+    damaged(root)
+
+
+def reseal(root: Path, **changes: object) -> None:
+    """Change the manifest, and make the pointer agree with it."""
+    path = root / "generation-1" / "manifest.json"
+    manifest = json.loads(path.read_bytes()) | changes
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    pointer = {"generation": "generation-1", "manifest": digest}
+    (root / "CURRENT").write_text(json.dumps(pointer), encoding="utf-8")
+
+
+def test_another_format_is_refused_by_its_number(root: Path) -> None:
+    reseal(root, format=2)
+
+    with pytest.raises(KnowledgeDamagedError, match="has format 2, this version reads 1"):
+        read(root)
+
+
+def test_a_manifest_with_an_unknown_key_is_refused(root: Path) -> None:
+    reseal(root, surprise=1)
+
+    damaged(root)
+
+
+class Bomb:
+    """Leaves a mark when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Callable[[Path], None], tuple[Path]]:
+        return Path.touch, (self.mark,)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".npy")])
+def test_a_pickle_in_place_of_an_array_is_never_read(root: Path, tmp_path: Path, name: str) -> None:
+    path, mark = root / "generation-1" / name, tmp_path / "mark"
+    np.save(path, np.array([Bomb(mark)], dtype=object), allow_pickle=True)
+    files = json.loads((root / "generation-1" / "manifest.json").read_bytes())["files"]
+    reseal(root, files=files | {name: {"size": path.stat().st_size, "sha256": ""}})
+
+    damaged(root)
+    assert not mark.exists()
+    np.load(path, allow_pickle=True)
+    assert mark.exists()

@@ -1,0 +1,185 @@
+from collections.abc import Iterator
+from itertools import pairwise
+
+import faiss
+import numpy as np
+import pytest
+from embedders import at_similarity
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from lookup_tool.knowledge.vectors import Segment, VectorIndex, one_thread
+
+X = np.array([1.0, 0.0], dtype=np.float32)
+
+
+def index(*similarities: float) -> VectorIndex:
+    """Hold vectors with these similarities to `X`, all of them public."""
+    vectors = np.array([at_similarity(s) for s in similarities], dtype=np.float32)
+    return VectorIndex(vectors, [Segment(None, None, 0, len(vectors))])
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(2)
+    yield
+    faiss.omp_set_num_threads(before)
+
+
+SEGMENTS = (
+    Segment(None, None, 0, 2),
+    Segment(None, "hr", 2, 5),
+    Segment(None, "it", 5, 6),
+    Segment(frozenset(), "hr", 6, 7),
+    Segment(frozenset({"a"}), "hr", 7, 9),
+    Segment(frozenset({"a", "b"}), "it", 9, 10),
+)
+
+
+@pytest.mark.parametrize(
+    ("groups", "category", "expected"),
+    [
+        pytest.param((), None, [slice(0, 6)], id="public-is-one-slice"),
+        pytest.param((), "hr", [slice(2, 5)], id="public-category"),
+        pytest.param(("a",), None, [slice(0, 6), slice(7, 10)], id="group-sees-its-own-too"),
+        pytest.param(("b",), None, [slice(0, 6), slice(9, 10)], id="one-group-of-two"),
+        pytest.param(("a",), "hr", [slice(2, 5), slice(7, 9)], id="group-and-category"),
+        pytest.param(("A", ""), None, [slice(0, 6)], id="another-name-is-no-group"),
+        pytest.param(("a",), "law", [], id="unknown-category"),
+    ],
+)
+def test_slices_hold_exactly_what_is_permitted(
+    groups: tuple[str, ...], category: str | None, expected: list[slice]
+) -> None:
+    vectors = VectorIndex(np.zeros((10, 2), dtype=np.float32), SEGMENTS)
+
+    assert vectors.slices(frozenset(groups), category) == expected
+
+
+Drawn = tuple[NDArray[np.float32], list[Segment], NDArray[np.float32], str | None, int]
+
+
+@st.composite
+def searches(draw: st.DrawFn) -> Drawn:
+    """Draw unit vectors on a coarse grid (many ties), segments, a query, a category and a k."""
+    coordinates = st.tuples(*[st.integers(-2, 2)] * 3).filter(any)
+    points = np.array(draw(st.lists(coordinates, min_size=2, max_size=60)), dtype=np.float64)
+    units = (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
+    query, vectors = units[0], units[1:]
+    cuts = sorted(draw(st.sets(st.integers(1, len(vectors)), max_size=5)) | {len(vectors)})
+    segments = [
+        Segment(
+            draw(st.sampled_from([None, frozenset[str](), frozenset({"a"})])),
+            draw(st.sampled_from([None, "hr", "it"])),
+            start,
+            stop,
+        )
+        for start, stop in pairwise([0, *cuts])
+    ]
+    return vectors, segments, query, draw(st.sampled_from([None, "hr"])), draw(st.integers(1, 60))
+
+
+@settings(deadline=None)
+@given(searches())
+def test_a_filtered_search_equals_brute_force(drawn: Drawn) -> None:
+    vectors, segments, query, category, k = drawn
+    searched = VectorIndex(vectors, segments)
+    permitted = [
+        row
+        for segment in segments
+        if segment.access is None or "a" in segment.access
+        if category is None or segment.category == category
+        for row in range(segment.start, segment.stop)
+    ]
+    cosines = np.clip(vectors.astype(np.float64) @ query.astype(np.float64), 0, 1)
+
+    rows, similarities = searched.search(query, searched.slices(frozenset({"a"}), category), k)
+
+    best = sorted((float(cosines[row]) for row in permitted), reverse=True)[:k]
+    found = list(zip((-similarities).tolist(), rows.tolist(), strict=True))
+    assert similarities.tolist() == pytest.approx(best, abs=1e-6)
+    assert similarities.tolist() == pytest.approx(cosines[rows].tolist(), abs=1e-6)
+    assert set(rows.tolist()) <= set(permitted)
+    assert found == sorted(set(found))
+
+
+@pytest.mark.parametrize("k", [1, 5, 299, 300, 301])
+def test_of_equal_vectors_the_first_rows_are_found(k: int) -> None:
+    equal = index(*[0.6] * 300)
+
+    rows, similarities = equal.search(X, [slice(0, 100), slice(100, 300)], k)
+
+    assert rows.tolist() == list(range(min(k, 300)))
+    assert set(similarities.tolist()) == {0.6}
+
+
+def test_ties_across_slices_go_by_row() -> None:
+    rows, similarities = index(0.5, 0.9, 0.5, 0.9).search(X, [slice(2, 4), slice(0, 2)], 4)
+
+    assert (rows.tolist(), similarities.tolist()) == ([1, 3, 0, 2], [0.9, 0.9, 0.5, 0.5])
+
+
+def test_rows_that_differ_in_the_seventh_digit_tie() -> None:
+    close = index(0.5000001, 0.5000002, 0.5000004)
+
+    rows, similarities = close.search(X, [slice(0, 3)], 3)
+
+    assert (rows.tolist(), similarities.tolist()) == ([0, 1, 2], [0.5, 0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("vector", "similarity"),
+    [
+        pytest.param([-1.0, 0.0], 0.0, id="opposite"),
+        pytest.param([-0.0001, 1.0], 0.0, id="just-under-zero"),
+        pytest.param([0.0, 1.0], 0.0, id="right-angle"),
+        pytest.param([1.0, 0.0], 1.0, id="identical"),
+        pytest.param([1.0000001, 0.0], 1.0, id="just-over-one"),
+        pytest.param([0.1234564, 0.0], 0.123456, id="rounded-down"),
+        pytest.param([0.1234566, 0.0], 0.123457, id="rounded-up"),
+    ],
+)
+def test_similarity_is_clipped_and_rounded(vector: list[float], similarity: float) -> None:
+    one = VectorIndex(np.array([vector], dtype=np.float32), [Segment(None, None, 0, 1)])
+
+    assert one.search(X, [slice(0, 1)], 1)[1].tolist() == [similarity]
+    assert one.similarity(X, np.array([0])).tolist() == [similarity]
+
+
+@pytest.mark.parametrize("hundredth", range(0, 101, 5))
+def test_a_vector_built_to_lie_on_a_threshold_lies_on_it(hundredth: int) -> None:
+    threshold = hundredth / 100
+
+    assert index(threshold).search(X, [slice(0, 1)], 1)[1].tolist() == [threshold]
+
+
+def test_any_rows_can_be_compared_in_any_order() -> None:
+    assert index(0.1, 0.2, 0.3).similarity(X, np.array([2, 0])).tolist() == [0.3, 0.1]
+
+
+def test_a_search_without_slices_finds_nothing() -> None:
+    rows, similarities = index(0.5).search(X, [], 10)
+
+    assert (rows.tolist(), similarities.tolist()) == ([], [])
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_search_puts_the_openmp_setting_back() -> None:
+    index(0.5).search(X, [slice(0, 1)], 1)
+
+    assert faiss.omp_get_max_threads() == 2
+
+
+def fail_in_one_thread() -> None:
+    with one_thread():
+        raise ZeroDivisionError(faiss.omp_get_max_threads())
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_the_openmp_setting_is_put_back_after_an_error() -> None:
+    with pytest.raises(ZeroDivisionError, match="1"):
+        fail_in_one_thread()
+
+    assert faiss.omp_get_max_threads() == 2

@@ -1,0 +1,282 @@
+"""Candidates become blocks, and one rule decides whether these are usable."""
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stages_builders import candidate, evidence, passage, query_terms
+
+from lookup_tool.knowledge.lexical import QueryTerm
+from lookup_tool.knowledge.search import Candidate
+from lookup_tool.stages.evidence import (
+    LEAST,
+    MAX_DUPLICATES,
+    USABLE,
+    EvidenceSet,
+    answerability,
+    build_evidence,
+    coverage,
+    term_shares,
+)
+
+TERMS = query_terms("annual", "leave")
+
+
+def everything(*candidates: Candidate) -> EvidenceSet:
+    """Build with a floor and a midpoint that let everything pass."""
+    return build_evidence(candidates, TERMS, evidence_floor=0.0, midpoint=-1.0)
+
+
+@pytest.mark.parametrize(
+    ("similarity", "kept"),
+    [
+        pytest.param(0.299999, False, id="under"),
+        pytest.param(0.3, True, id="at"),
+        pytest.param(0.300001, True, id="over"),
+    ],
+)
+def test_a_candidate_under_the_floor_is_no_evidence(similarity: float, kept: bool) -> None:
+    found = build_evidence(
+        [candidate(passage(), similarity)], TERMS, evidence_floor=0.3, midpoint=-1.0
+    )
+
+    assert [block.similarity for block in found.blocks] == [similarity] * kept
+
+
+def test_no_candidates_give_no_evidence() -> None:
+    assert everything() == EvidenceSet(blocks=(), answerability=0.0)
+
+
+@pytest.mark.parametrize(
+    ("row", "start_line", "content"),
+    [
+        pytest.param(1, 4, "One. Two.", id="same line"),
+        pytest.param(1, 5, "One.\nTwo.", id="next line"),
+        pytest.param(1, 6, "One.\n\nTwo.", id="next paragraph"),
+        pytest.param(1, 9, "One.\n\nTwo.", id="more blank lines"),
+        pytest.param(2, 9, "One.\n\n[...]\n\n| head |\nTwo.", id="a passage left out"),
+    ],
+)
+def test_passages_of_one_section_are_joined_in_document_order(
+    row: int, start_line: int, content: str
+) -> None:
+    first = passage("a.md#x", row=0, text="One.", start_line=3, end_line=4)
+    second = passage(
+        "a.md#x",
+        row=row,
+        text="Two.",
+        start_line=start_line,
+        end_line=start_line + 1,
+        lead="| head |\n",
+    )
+
+    (block,) = everything(candidate(second, 0.9), candidate(first, 0.6)).blocks
+
+    assert (block.content, block.start_line, block.end_line) == (content, 3, start_line + 1)
+
+
+def test_the_lead_of_the_first_passage_is_shown() -> None:
+    (block,) = everything(candidate(passage(text="| 1 |", lead="| head |\n"))).blocks
+
+    assert block.content == "| head |\n| 1 |"
+
+
+def test_a_block_has_the_best_similarity_and_everything_its_passages_mention() -> None:
+    one = candidate(
+        passage("a.md#x", row=0, text="One.", start_line=1, end_line=1),
+        0.6,
+        bm25=4.0,
+        found_by=("vector",),
+        in_text=(0,),
+        in_heading=(1,),
+        pairs=(0,),
+        hints=("keyword:leave",),
+    )
+    two = candidate(
+        passage("a.md#x", row=1, text="Two.", start_line=3, end_line=3),
+        0.9,
+        bm25=1.5,
+        found_by=("lexical", "vector"),
+        in_text=(1,),
+        hints=("keyword:leave",),
+    )
+
+    assert everything(two, one).blocks == (
+        evidence(
+            "a.md#x",
+            content="One.\n\nTwo.",
+            start_line=1,
+            end_line=3,
+            similarity=0.9,
+            bm25=4.0,
+            found_by=("vector", "lexical"),
+            in_text=frozenset({0, 1}),
+            in_heading=frozenset({1}),
+            pairs=frozenset({0}),
+            hints=("keyword:leave",),
+        ),
+    )
+
+
+def test_blocks_come_best_similarity_first_then_by_source() -> None:
+    found = everything(
+        candidate(passage("c.md", row=2, text="C."), 0.5),
+        candidate(passage("a.md", row=0, text="A."), 0.5),
+        candidate(passage("b.md", row=1, text="B."), 0.7),
+    )
+
+    assert [block.source for block in found.blocks] == ["b.md", "a.md", "c.md"]
+
+
+def test_equal_texts_become_one_block_that_names_the_others() -> None:
+    best = candidate(passage("b.md", row=1, text="The same  TEXT."), 0.9, hints=("title:B",))
+    other = candidate(
+        passage("a.md", row=0, text="the same\ntext."),
+        0.8,
+        found_by=("lexical",),
+        hints=("keyword:a",),
+    )
+    different = candidate(passage("c.md", row=2, text="Another text."), 0.7)
+
+    first, second = everything(other, different, best).blocks
+
+    assert first == evidence(
+        "b.md",
+        content="The same  TEXT.",
+        similarity=0.9,
+        found_by=("vector", "lexical"),
+        hints=("title:B", "keyword:a"),
+        duplicates=("a.md",),
+    )
+    assert (second.source, second.duplicates) == ("c.md", ())
+
+
+@pytest.mark.parametrize("others", [MAX_DUPLICATES - 1, MAX_DUPLICATES, MAX_DUPLICATES + 1])
+def test_the_list_of_duplicates_is_bounded(others: int) -> None:
+    copies = [candidate(passage(f"{row:03}.md", row=row)) for row in range(others + 1)]
+
+    (block,) = everything(*copies).blocks
+
+    expected = [f"{row:03}.md" for row in range(1, others + 1)]
+    assert block.duplicates == tuple(expected[:MAX_DUPLICATES])
+
+
+@pytest.mark.parametrize(
+    ("similarity", "usable"),
+    [
+        pytest.param(0.39, False, id="under the midpoint"),
+        pytest.param(0.4, True, id="at the midpoint"),
+        pytest.param(0.41, True, id="over the midpoint"),
+    ],
+)
+def test_half_of_the_terms_at_the_midpoint_are_just_usable(similarity: float, usable: bool) -> None:
+    half = candidate(passage(), similarity, in_text=(0,))
+
+    found = build_evidence([half], TERMS, evidence_floor=0.0, midpoint=0.4)
+
+    assert len(found.blocks) == usable
+    assert (found.answerability >= USABLE) is usable
+    assert 0.0 < found.answerability < 1.0
+
+
+def test_answerability_grows_with_similarity_and_with_coverage() -> None:
+    shares = term_shares(TERMS)
+    steps = [
+        evidence(similarity=0.3),
+        evidence(similarity=0.3, in_text=frozenset({0})),
+        evidence(similarity=0.3, in_text=frozenset({0}), in_heading=frozenset({1})),
+        evidence(similarity=0.4, in_text=frozenset({0, 1})),
+    ]
+
+    worth = [answerability(step, shares, 0.4) for step in steps]
+
+    assert worth == sorted(set(worth))
+    assert (
+        answerability(evidence(similarity=0.4, in_heading=frozenset({0, 1})), shares, 0.4)
+        == (worth[-1])
+    )
+
+
+def test_the_best_block_decides_and_takes_only_blocks_that_are_no_noise_along() -> None:
+    shares = term_shares(TERMS)
+    steps = [candidate(passage(f"{n:02}.md", row=n, text=f"{n}"), n / 50) for n in range(51)]
+    worth = [answerability(evidence(similarity=n / 50), shares, 0.5) for n in range(51)]
+
+    found = build_evidence(steps, TERMS, evidence_floor=0.0, midpoint=0.5)
+
+    kept = [f"{n:02}.md" for n in range(50, -1, -1) if worth[n] >= LEAST]
+    assert 0 < len(kept) < 51
+    assert [block.source for block in found.blocks] == kept
+    assert found.answerability == max(worth)
+
+
+@pytest.mark.parametrize(
+    ("similarity", "usable"),
+    [
+        pytest.param(0.299999, False, id="under"),
+        pytest.param(0.3, True, id="at"),
+        pytest.param(0.300001, True, id="over"),
+    ],
+)
+def test_a_similarity_declared_good_enough_is_usable_whatever_the_rule_says(
+    similarity: float, usable: bool
+) -> None:
+    found = build_evidence(
+        [candidate(passage(), similarity)],
+        TERMS,
+        evidence_floor=0.0,
+        midpoint=2.0,
+        good_enough=0.3,
+    )
+
+    assert len(found.blocks) == usable
+    assert (found.answerability >= USABLE) is usable
+
+
+@pytest.mark.parametrize(
+    ("terms", "shares"),
+    [
+        pytest.param((("a", 3.0), ("b", 1.0)), (0.75, 0.25), id="by rarity"),
+        pytest.param((("a", 3.0), ("b", 1.0), ("a", 3.0)), (0.75, 0.25, 0.0), id="repeated"),
+        pytest.param((("the", 0.0), ("b", 2.0)), (0.0, 1.0), id="function word"),
+        pytest.param((("the", 0.0), ("of", 0.0)), (0.0, 0.0), id="function words only"),
+        pytest.param((), (), id="none"),
+    ],
+)
+def test_terms_share_what_the_question_is_worth(
+    terms: tuple[tuple[str, float], ...], shares: tuple[float, ...]
+) -> None:
+    assert term_shares([QueryTerm(term, term, weight) for term, weight in terms]) == shares
+    assert coverage(range(len(shares)), shares) == sum(shares)
+
+
+sections = st.builds(
+    lambda source, row, text, similarity: candidate(
+        passage(f"{source}.md", row=row, text=text), similarity
+    ),
+    st.sampled_from("abc"),
+    st.integers(0, 30),
+    st.sampled_from(["One.", "Two.", "Three.", "one."]),
+    st.sampled_from([0.2, 0.4, 0.6]),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    found=st.lists(sections, max_size=12, unique_by=lambda each: each.passage.row),
+    random=st.randoms(use_true_random=False),
+)
+def test_blocks_do_not_depend_on_the_order_of_the_candidates(
+    found: list[Candidate], random: Random
+) -> None:
+    shuffled = list(found)
+    random.shuffle(shuffled)
+
+    built = everything(*found)
+
+    assert everything(*shuffled) == built
+    named = [source for block in built.blocks for source in (block.source, *block.duplicates)]
+    assert sorted(named) == sorted({each.passage.source for each in found})
+    shown = "".join(block.content for block in built.blocks).casefold()
+    assert all(each.passage.text.casefold() in shown for each in found)

@@ -1,0 +1,133 @@
+"""Small candidates, evidence, blocks and results; each test names only what it is about."""
+
+from dataclasses import replace
+from typing import Any
+
+from lookup_tool.contracts import (
+    CompletenessHint,
+    ContextPack,
+    EvidenceBlock,
+    HintSummary,
+    LineRange,
+    LookupResult,
+    RetrievalAttempt,
+    RetrievalTrace,
+)
+from lookup_tool.knowledge.lexical import QueryTerm
+from lookup_tool.knowledge.passage_store import StoredPassage
+from lookup_tool.knowledge.search import Candidate
+from lookup_tool.knowledge.tokens import terms as terms_of
+from lookup_tool.stages.evidence import Evidence
+
+_PASSAGE = StoredPassage(
+    row=0,
+    entry="a.md",
+    source="a.md",
+    title="Title",
+    category="hr",
+    breadcrumb=("Title",),
+    text="Text.",
+    lead="",
+    start_line=1,
+    end_line=1,
+)
+_EVIDENCE = Evidence(
+    source="a.md",
+    title="Title",
+    breadcrumb=("Title",),
+    category="hr",
+    content="Text.",
+    start_line=1,
+    end_line=1,
+    similarity=0.5,
+    bm25=0.0,
+    found_by=("vector",),
+    in_text=frozenset(),
+    in_heading=frozenset(),
+    pairs=frozenset(),
+    hints=(),
+)
+
+
+def passage(source: str = "a.md", **changes: Any) -> StoredPassage:
+    return replace(_PASSAGE, source=source, entry=source.partition("#")[0], **changes)
+
+
+def candidate(found: StoredPassage, similarity: float = 0.5, **changes: Any) -> Candidate:
+    plain = Candidate(
+        passage=found,
+        similarity=similarity,
+        bm25=0.0,
+        found_by=("vector",),
+        in_text=(),
+        in_heading=(),
+        pairs=(),
+        hints=(),
+    )
+    return replace(plain, **changes)
+
+
+def evidence(source: str = "a.md", **changes: Any) -> Evidence:
+    return replace(_EVIDENCE, source=source, **changes)
+
+
+def query_terms(*words: str, weight: float = 1.0) -> tuple[QueryTerm, ...]:
+    return tuple(QueryTerm(terms_of(word)[0], word, weight) for word in words)
+
+
+def block(source: str = "a.md", **changes: Any) -> EvidenceBlock:
+    values: dict[str, Any] = {
+        "title": "Title",
+        "breadcrumb": ("Title",),
+        "category": "hr",
+        "content": "Text.",
+        "similarity": 0.5,
+        "score": 0.5,
+        "rank": 1,
+        "hit_reasons": ("vector",),
+        "lines": LineRange(start=1, end=1),
+    }
+    return EvidenceBlock(source=source, **{**values, **changes})
+
+
+def attempt(**changes: Any) -> RetrievalAttempt:
+    values: dict[str, Any] = {
+        "strategy": "unfiltered",
+        "query": "a question",
+        "filter": None,
+        "reference_threshold": 0.45,
+        "outcome": "accepted",
+        "reason": "no_filter",
+        "duration_ms": 1.0,
+    }
+    return RetrievalAttempt(**{**values, **changes})
+
+
+def trace(**changes: Any) -> RetrievalTrace:
+    values: dict[str, Any] = {
+        "query": "a question",
+        "query_length": 10,
+        "query_cut": False,
+        "transformed_query": "a question",
+        "hints": HintSummary(),
+        "attempts": (attempt(),),
+        "answerability": 0.7,
+        "knowledge_version": "v1",
+        "embedder": "table",
+        "invocation_id": "id-1",
+    }
+    return RetrievalTrace(**{**values, **changes})
+
+
+def result(*blocks: EvidenceBlock, **changes: Any) -> LookupResult:
+    values: dict[str, Any] = {
+        "found": bool(blocks),
+        "evidence_status": "sufficient" if blocks else "no_evidence",
+        "message": "A message.",
+        "relevance_level": "medium" if blocks else "none",
+        "completeness_hint": CompletenessHint(level="none", note="nothing"),
+        "evidence_blocks": blocks,
+        "context_pack": ContextPack(budget=100),
+        "retrieval_trace": trace(evidence_block_count=len(blocks)),
+    }
+    return LookupResult(**{**values, **changes})
