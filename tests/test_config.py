@@ -34,22 +34,22 @@ SECTIONS = {
     "assemble": AssembleConfig(),
     "record": RecordConfig(),
 }
-WEIGHTS = [(RerankConfig, name, -1e-9, 0.0, None, None) for name in RerankConfig.model_fields]
-BOUNDS: list[tuple[type[Section], str, Any, Any, Any, Any]] = [
-    # section, field, too small, smallest, largest, too large
-    (PassageConfig, "max_tokens", 31, 32, 8192, 8193),
-    (PassageConfig, "min_tokens", -1, 0, None, None),
-    (QueryConfig, "max_length", 15, 16, None, None),
-    (RetrievalConfig, "candidates", 0, 1, 1000, 1001),
-    (RetrievalConfig, "lexical_candidates", -1, 0, 1000, 1001),
-    (RetrievalConfig, "reference_threshold", -1e-9, 0.0, 1.0, 1.000001),
-    (RetrievalConfig, "evidence_floor", -1e-9, 0.0, 1.0, 1.000001),
-    (EvidenceConfig, "max_blocks", 0, 1, 100, 101),
-    (PackConfig, "budget", 0, 1, None, None),
-    (AssembleConfig, "high", -1e-9, 0.0, 1.0, 1.000001),
-    (AssembleConfig, "medium", -1e-9, 0.0, 1.0, 1.000001),
-    (RecordConfig, "excerpt_chars", -1, 0, 500, 501),
-    (RecordConfig, "max_bytes", 1023, 1024, None, None),
+WEIGHTS = [(RerankConfig, name, (-1e-9, 0.0), (None, None)) for name in RerankConfig.model_fields]
+BOUNDS: list[tuple[type[Section], str, tuple[Any, Any], tuple[Any, Any]]] = [
+    # section, field, (too small, smallest), (largest, too large); None: no limit
+    (PassageConfig, "max_tokens", (31, 32), (8192, 8193)),
+    (PassageConfig, "min_tokens", (-1, 0), (None, None)),
+    (QueryConfig, "max_length", (15, 16), (None, None)),
+    (RetrievalConfig, "candidates", (0, 1), (1000, 1001)),
+    (RetrievalConfig, "lexical_candidates", (-1, 0), (1000, 1001)),
+    (RetrievalConfig, "reference_threshold", (-1e-9, 0.0), (1.0, 1.000001)),
+    (RetrievalConfig, "evidence_floor", (-1e-9, 0.0), (1.0, 1.000001)),
+    (EvidenceConfig, "max_blocks", (0, 1), (100, 101)),
+    (PackConfig, "budget", (0, 1), (None, None)),
+    (AssembleConfig, "high", (-1e-9, 0.0), (1.0, 1.000001)),
+    (AssembleConfig, "medium", (-1e-9, 0.0), (1.0, 1.000001)),
+    (RecordConfig, "excerpt_chars", (-1, 0), (500, 501)),
+    (RecordConfig, "max_bytes", (1023, 1024), (None, None)),
     *WEIGHTS,
 ]
 
@@ -65,12 +65,14 @@ def test_one_section_can_be_changed_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "field", "below", "smallest", "largest", "above"),
+    ("section", "field", "lower", "upper"),
     [pytest.param(*row, id=f"{row[0].__name__}.{row[1]}") for row in BOUNDS],
 )
 def test_a_setting_outside_its_bounds_is_refused(
-    section: type[Section], field: str, below: Any, smallest: Any, largest: Any, above: Any
+    section: type[Section], field: str, lower: tuple[Any, Any], upper: tuple[Any, Any]
 ) -> None:
+    below, smallest = lower
+    largest, above = upper
     for value in (smallest, largest):
         if value is not None:
             assert getattr(section.model_validate({field: value}), field) == value

@@ -18,7 +18,7 @@ from lookup_tool.traces import IN_MEMORY, TraceRow, TraceStore
 ROW = TraceRow(
     invocation_id="0a1b2c",
     tool_name="lookup_knowledge",
-    query="用 vpn – naïve?",
+    query="用 vpn, naïve?",
     found=True,
     evidence_status="weak",
     fallback_reason=None,

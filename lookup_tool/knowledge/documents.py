@@ -6,10 +6,12 @@ and remedy. `access` fails closed: whatever cannot be understood is readable by 
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
 
+import regex
 from langchain_core.documents import Document
 
 from lookup_tool.errors import KnowledgeNotFoundError
@@ -20,6 +22,9 @@ SUFFIXES = frozenset({".md", ".markdown"})
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_VALUE_CHARS = 500
+_GUESSED_FROM = 64
+"""Bytes that show an encoding of two or four bytes a character; a multiple of four."""
+_FEWEST_NULS = 2
 
 Access = frozenset[str] | None
 """Groups that may read an entry; None is everybody, the empty set nobody."""
@@ -111,8 +116,10 @@ def load_folder(
         raise KnowledgeNotFoundError(root, "no such folder; give the folder of markdown files")
     paths = sorted(_markdown_files(root, problems), key=lambda path: path.as_posix())
     entries: list[Entry] = []
+    names = _Names()
     for number, path in enumerate(paths, start=1):
-        entry = load_file(path, path.relative_to(root).as_posix(), problems)
+        source = names.take(_text_of_path(path.relative_to(root)))
+        entry = load_file(path, source, problems)
         if entry is not None:
             entries.append(entry)
         if progress is not None:
@@ -150,15 +157,14 @@ def entries_from_documents(documents: Iterable[Document], problems: Problems) ->
     one source, such as the pages of a file, get `#part-2` and so on.
     """
     entries: list[Entry] = []
-    seen: dict[str, int] = {}
+    names = _Names()
     for number, document in enumerate(documents, start=1):
-        fields = {fold(str(key)): _plain_value(value) for key, value in document.metadata.items()}
-        given = _text(fields.get("source")) or document.id or f"document-{number}"
-        name = given.replace("\\", "/")
-        seen[name] = seen.get(name, 0) + 1
-        source = name if seen[name] == 1 else f"{name}#part-{seen[name]}"
-        body = document.page_content.replace("\r\n", "\n").replace("\r", "\n")
-        entries.append(_entry(source, Frontmatter(fields=fields, body=body), problems))
+        metadata = {fold(str(key)): _plain_value(value) for key, value in document.metadata.items()}
+        given = _text(metadata.get("source")) or document.id or f"document-{number}"
+        source = names.take(given.replace("\\", "/"))
+        entry = parse_entry(_encodable(document.page_content), source, problems)
+        outside = _entry(source, Frontmatter(fields=metadata, body=""), problems)
+        entries.append(_merged(entry, outside))
     return entries
 
 
@@ -184,6 +190,21 @@ def _entry(source: str, block: Frontmatter, problems: Problems) -> Entry:
     )
 
 
+def _merged(inside: Entry, outside: Entry) -> Entry:
+    """Complete what a document's own block says by its metadata, which win; both restrict."""
+    accesses = [access for access in (inside.access, outside.access) if access is not None]
+    return replace(
+        inside,
+        title=outside.title or inside.title,
+        category=outside.category or inside.category,
+        keywords=outside.keywords or inside.keywords,
+        aliases=outside.aliases or inside.aliases,
+        entities=outside.entities or inside.entities,
+        access=frozenset.intersection(*accesses) if accesses else None,
+        metadata={**inside.metadata, **outside.metadata},
+    )
+
+
 def _access(source: str, block: Frontmatter, problems: Problems) -> Access:
     """Decide who may read an entry; whatever cannot be understood means nobody."""
     fields = block.fields
@@ -191,11 +212,11 @@ def _access(source: str, block: Frontmatter, problems: Problems) -> Access:
         remedy = "nobody can read this entry until its metadata block is mended"
         problems.error(source, None, "`access` stands in a block that cannot be read", remedy)
         return NOBODY
+    if any(_looks_like_access(key) or _nested_access(value) for key, value in fields.items()):
+        remedy = "nobody can read this entry until it is a key of its own, at the top level"
+        problems.error(source, None, "`access` is misspelt or stands inside another key", remedy)
+        return NOBODY
     if "access" not in fields:
-        if any(_nested_access(value) for value in fields.values()):
-            remedy = "nobody can read this entry until it stands at the top level"
-            problems.error(source, None, "`access` stands inside another key", remedy)
-            return NOBODY
         return None
     value = fields["access"]
     groups = [value] if isinstance(value, str) else value
@@ -211,9 +232,17 @@ def _access(source: str, block: Frontmatter, problems: Problems) -> Access:
     return frozenset(group.strip() for group in groups)
 
 
+def _looks_like_access(key: str) -> bool:
+    """Tell whether a key is `access` but for marks around it, such as `-access`."""
+    return key != "access" and regex.sub(r"[^\p{L}\p{N}]", "", key) == "access"
+
+
 def _nested_access(value: Any) -> bool:
     if isinstance(value, dict):
-        return "access" in value or any(_nested_access(item) for item in value.values())
+        return any(
+            key == "access" or _looks_like_access(key) or _nested_access(item)
+            for key, item in value.items()
+        )
     return isinstance(value, list) and any(_nested_access(item) for item in value)
 
 
@@ -223,7 +252,7 @@ def _text(value: Any) -> str | None:
         return next((text for item in value if (text := _text(item))), None)
     if not isinstance(value, str):
         return None
-    return " ".join(visible(value).split()) or None
+    return " ".join(visible(_encodable(value)).split()) or None
 
 
 def _texts(value: Any) -> tuple[str, ...]:
@@ -237,8 +266,10 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 def _plain_value(value: Any) -> Any:
     """Turn any Python value into strings, None, lists and dicts of those."""
-    if value is None or isinstance(value, str):
-        return value
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return _encodable(value)
     if isinstance(value, Mapping):
         return {fold(str(key)): _plain_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -246,7 +277,30 @@ def _plain_value(value: Any) -> Any:
         return [_plain_value(item) for item in items]
     if hasattr(value, "isoformat"):
         return Written(value.isoformat())
-    return Written(str(value)[:MAX_VALUE_CHARS])
+    return Written(_encodable(str(value)[:MAX_VALUE_CHARS]))
+
+
+def _encodable(text: str) -> str:
+    """Replace lone surrogates, which no file and no database can hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _text_of_path(path: Path) -> str:
+    """Write a path as text, with a replacement for bytes that are no UTF-8."""
+    return os.fsencode(path.as_posix()).decode("utf-8", "replace")
+
+
+class _Names:
+    """Gives each entry a name of its own: repeats get `#part-2` and so on."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def take(self, name: str) -> str:
+        names = chain((name,), (f"{name}#part-{number}" for number in count(2)))
+        free = next(each for each in names if each not in self._taken)
+        self._taken.add(free)
+        return free
 
 
 def _markdown_files(root: Path, problems: Problems) -> Iterator[Path]:
@@ -260,7 +314,7 @@ def _markdown_files(root: Path, problems: Problems) -> Iterator[Path]:
             if name.startswith(".") or path.suffix.lower() not in SUFFIXES:
                 continue
             if path.is_symlink() and not path.resolve().is_relative_to(inside):
-                source = path.relative_to(root).as_posix()
+                source = _text_of_path(path.relative_to(root))
                 problems.error(source, None, "links out of the folder", "copy the file instead")
                 continue
             yield path
@@ -292,19 +346,18 @@ _BYTE_ORDER_MARKS = (
 
 def _guess(raw: bytes) -> str:
     """Guess the encoding of bytes that are not plain UTF-8."""
-    half = max(1, len(raw) // 2)
-    if raw[1::2].count(0) > 0.3 * half:
-        return "utf-16-le"
-    if raw[0::2].count(0) > 0.3 * half:
-        return "utf-16-be"
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError:
-        pass
-    else:
-        return "utf-8"
-    try:
-        raw.decode("cp1252")
-    except UnicodeDecodeError:
-        return "latin-1"  # decodes any byte
-    return "cp1252"
+    start = raw[:_GUESSED_FROM]
+    even, odd = start[::2].count(0), start[1::2].count(0)
+    if even + odd >= _FEWEST_NULS:
+        for encoding in ("utf-32-le", "utf-32-be"):
+            if not {"\x00", "\ufffd"} & set(start.decode(encoding, "replace")):
+                return encoding
+        if not even or not odd:
+            return "utf-16-be" if even else "utf-16-le"
+    for encoding in ("utf-8", "cp1252"):
+        try:
+            raw.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        return encoding
+    return "latin-1"  # decodes any byte

@@ -1,15 +1,16 @@
 """Read the metadata block at the top of a markdown file.
 
-Nothing here raises on bad input and nothing is lost: what cannot be read stays in the body, with
-a problem that names the line and the remedy. The access wall fails closed: `seals` is true when a
+Nothing here raises on bad input and no body text is lost; a value that cannot be read is named in
+a problem, with its line and the remedy. The access wall fails closed: `seals` is true when a
 block that cannot be read completely, or something that looks like one, mentions `access`.
 
 YAML (`---`) and TOML (`+++`) are read. To read another style, add it to `_READERS`.
 """
 
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import regex
@@ -34,20 +35,23 @@ _PLAIN_TAGS = {f"{_CORE_TAG}{name}" for name in ("bool", "int", "float", "timest
 _COLLECTION_TAGS = {f"{_CORE_TAG}{name}" for name in ("map", "seq")}
 
 _BLANK = r"[\s\u200B-\u200F\u2060\uFEFF\x00]*"
-# What an author may have meant as a fence; only those in `_STYLES` are read.
+# What an author may have meant as a fence, folded; only those in `_STYLES` are read.
 _FENCE = regex.compile(
-    r"""[ \t]*(?: (?:[-\u2010-\u2015]{2,}|[\u2014\u2015]|\+{3,}|;{3,}|~{3,}|={3,})\s*(?:\w*|\#.*)
-      | `{3,}(?:ya?ml|toml|json)?)\s*\Z""",
+    r"""(?: [-\u2010-\u2015\u2212]{2,} | [\u2014\u2015] | ([+;~=*_])\1{2,} )\s*(?:\w*|\#.*)
+      | `{3,}\s*\w*""",
     regex.VERBOSE,
 )
 # `access` meant as a key: at the start of a line or after a bracket or comma, or before a list.
 # A keyword `access card`, or a title `Remote access: how to`, is none.
 _ACCESS_KEY = regex.compile(
-    r"""(?m)(?:^|[-{,?;\#>*\[])\s*["']?access["']?\s*[:=] | ^\s*["'?{]*\s*access\b
+    r"""(?m)(?:^|[-{,?;>*\[])\s*["']?access["']?\s*[:=] | ^\s*["'?{]*\s*access\b
       | \baccess["']?\s*[:=]\s*["'\[{&*!]""",
     regex.VERBOSE,
 )
-_KEY_LINE = regex.compile(r"""\s*(?:["']?[\w .\-]+["']?\s*[:=]|-\s|\#)""")
+_KEY_LINE = regex.compile(r"""["']?[\w .\-]+["']?\s*[:=]|-\s""")
+_ABOVE = regex.compile(r"\s*(?:<!--.*-->\s*|%.*|\#.*)?")
+_MAX_HEAD = 100
+"""Lines in which metadata without a readable fence are looked for."""
 
 
 class Written(str):
@@ -136,21 +140,23 @@ def _closed_block(
                 seals=_names_access(block),
             )
         fields, faults = _recover(block, read), [fault]
+    if "access" not in fields and regex.search(r"""(?m)^["']?access["']?\s*:""", _folded(block)):
+        remedy = "close the quotes of the value above it"
+        faults.append(_UnreadableError(1, "`access` is part of another value", remedy))
     problems = [BlockProblem(opening + 1 + f.line, f.problem, f.remedy) for f in faults]
     return Frontmatter(
         fields=fields,
         body=body,
         body_line=closing + 2,
         problems=tuple(problems),
-        seals=(bool(faults) and _names_access(block)) or _goes_on(body, empty=not fields),
+        seals=(bool(faults) and _names_access(block)) or _goes_on(body),
     )
 
 
 def _no_block(lines: list[str], opening: int) -> Frontmatter:
     """Keep everything as body; notice metadata whose fence is wrong or missing."""
     body = "\n".join(lines)
-    head = list(_head(lines[opening:]))
-    seals = _names_access("\n".join(head))
+    seals = _names_access("\n".join(_head(lines[opening:])))
     problems: tuple[BlockProblem, ...] = ()
     if seals:
         remedy = "put the metadata between two lines of three hyphens, at the top of the file"
@@ -158,18 +164,32 @@ def _no_block(lines: list[str], opening: int) -> Frontmatter:
     return Frontmatter(body=body, problems=problems, seals=seals)
 
 
-def _head(lines: list[str]) -> Iterator[str]:
-    """Yield what may be meant as metadata: a fenced region, or leading `key: value` lines."""
-    if _FENCE.match(lines[0]) or lines[0].lstrip().startswith(("{", "<!--")):
-        for number, line in enumerate(lines):
-            if number and _FENCE.match(line):
-                return
-            yield line
-        return
-    for line in lines:
-        if not _KEY_LINE.match(line):
-            return
-        yield line
+def _head(lines: list[str]) -> list[str]:
+    """Return what may be meant as metadata: a fenced region, or leading `key: value` lines."""
+    above = list(takewhile(_ABOVE.fullmatch, lines[:_MAX_HEAD]))
+    lines = lines[len(above) : _MAX_HEAD]
+    comments = [line for line in above if not line.lstrip().startswith("#")]
+    fences = [i for i, line in enumerate(lines) if _FENCE.fullmatch(fold(line))]
+    if not lines or (len(comments) < len(above) and lines[0].lstrip().startswith("`")):
+        return comments  # a code block under a heading is an example
+    if fences[:1] == [0]:
+        mark = lines[0].lstrip()[:1]
+        closing = next((i for i in fences[1:] if lines[i].lstrip()[:1] == mark), len(lines))
+        return comments + lines[:closing]
+    if lines[0].lstrip().startswith(("{", "<!--", "---")) or (fences and _opens_key(lines[0])):
+        return comments + lines[: fences[0] if fences else None]
+    if _opens_key(lines[0]):
+        return comments + list(takewhile(_belongs, lines))
+    return comments
+
+
+def _opens_key(line: str) -> bool:
+    return _KEY_LINE.match(line) is not None
+
+
+def _belongs(line: str) -> bool:
+    """Tell whether a line opens a key, goes on with a value, or is blank."""
+    return not line.strip() or line[0] in " \t" or _opens_key(line)
 
 
 def _unterminated(lines: list[str], opening: int, fence: str) -> Frontmatter:
@@ -190,18 +210,21 @@ def _unterminated(lines: list[str], opening: int, fence: str) -> Frontmatter:
     )
 
 
-def _goes_on(body: str, *, empty: bool) -> bool:
-    """Tell whether the body begins with more metadata that names access."""
-    lines = body.split("\n")
-    opening = next((i for i, line in enumerate(lines) if line.strip()), None)
-    if opening is None or not (empty or _FENCE.match(lines[opening])):
+def _goes_on(body: str) -> bool:
+    """Tell whether the body begins with more metadata, up to a fence, that name access."""
+    lines = body.strip("\n").split("\n")[:_MAX_HEAD]
+    fences = [i for i, line in enumerate(lines) if _FENCE.fullmatch(fold(line))]
+    if fences[:1] != [0] and not (fences and all(map(_belongs, lines[: fences[0]]))):
         return False
-    return _names_access("\n".join(_head(lines[opening:])))
+    return _names_access("\n".join(_head(lines)))
 
 
 def _names_access(block: str) -> bool:
-    folded = "\n".join(fold(line.replace("\x00", "")) for line in block.split("\n"))
-    return _ACCESS_KEY.search(folded) is not None
+    return _ACCESS_KEY.search(_folded(block)) is not None
+
+
+def _folded(block: str) -> str:
+    return "\n".join(fold(line.replace("\x00", "")) for line in block.split("\n"))
 
 
 def _key_lines(block: str) -> list[int]:
@@ -296,7 +319,7 @@ def _read_toml(block: str) -> tuple[dict[str, Any], list[_UnreadableError]]:
         raise _UnreadableError(0, "the metadata block is too long", "keep it under 64 KiB")
     try:
         return _toml_values(tomllib.loads(block)), []
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number may be too long to be one
         line = regex.search(r"at line (\d+)", str(error))
         remedy = "write TOML between +++ lines, or YAML between --- lines"
         raise _UnreadableError(

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import PurePosixPath
 
+import numpy as np
 import regex
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from numpy.typing import NDArray
 
 from lookup_tool.config import PassageConfig
 from lookup_tool.knowledge.documents import Entry
@@ -26,6 +28,8 @@ _LINE_END = regex.compile(r"\n")
 _SPACE = regex.compile(r"\s+")
 _BY_LINE = frozenset({"fence", "code_block", "table_open", "bullet_list_open", "ordered_list_open"})
 _MAX_CRUMB_CHARS = 200
+_WIDER_FROM = (0x80, 0x800, 0x10000)
+"""Code points from which UTF-8 takes one more byte."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +65,31 @@ class _Section:
 
     heading: str | None
     path: tuple[str, ...]
+    above: int
+    """Its heading's first line, counted from 0."""
+
     first: int
+    """The first line under its heading."""
+
     last: int = 0
+    """The line after it."""
+
     blocks: list[Token] = field(default_factory=list)
+
+    def is_under(self, other: "_Section") -> bool:
+        """Tell whether its breadcrumb names the other's heading."""
+        return self.path[: len(other.path)] == other.path
+
+    def take_heading(self) -> None:
+        """Let the text begin with the heading, which says something that nothing else does."""
+        self.first = self.above
 
 
 def display_title(entry: Entry) -> str:
     """Return the entry's title, else its first heading, else its file name."""
     if entry.title:
         return entry.title
-    heading = next((s.heading for s in _sections(entry.body) if s.heading), None)
+    heading = next((section.heading for section in _sections(entry.body) if section.heading), None)
     return heading or PurePosixPath(entry.source).stem
 
 
@@ -87,33 +106,26 @@ def cut(entry: Entry, title: str, config: PassageConfig) -> list[Passage]:
     """
     lines = entry.body.split("\n")
     sections = _sections(entry.body)
-    slugs = _Slugs()
-    headings = 0
+    sources = _sources(entry.source, sections)
     passages: list[Passage] = []
-    for number, section in enumerate(sections):
-        source = entry.source
-        if section.heading is not None:
-            headings += 1
-            slug = slugs.take(section.heading)
-            if headings > 1:
-                separator = "-" if "#" in entry.source else "#"
-                source = f"{entry.source}{separator}{slug}"
+    for source, section, following in zip(sources, sections, [*sections[1:], None], strict=True):
         text = "\n".join(lines[section.first : section.last])
-        if not text.strip():
-            following = sections[number + 1] if number + 1 < len(sections) else None
-            if section.heading is None or (following and len(following.path) > len(section.path)):
-                continue  # nothing, or a heading that only opens others
-            text, section.blocks = lines[section.first - 1], []
+        if not TOKEN.search(text):
+            if following and following.heading and following.is_under(section):
+                continue  # a heading that only opens others
+            section.take_heading()
+        elif section.heading and len(section.heading) >= _MAX_CRUMB_CHARS:
+            section.take_heading()
+        text = "\n".join(lines[section.first : section.last])
         path = section.path
         if path and fold(path[0]) == fold(title):
             path = path[1:]
-        crumbs = (title, *path)
         for piece in _pieces(text, section, config):
             first = entry.body_line + section.first + text.count("\n", 0, piece.start)
             passages.append(
                 Passage(
                     source=source,
-                    breadcrumb=crumbs,
+                    breadcrumb=(title, *path),
                     text=piece.text,
                     start_line=first,
                     end_line=first + piece.text.count("\n"),
@@ -123,10 +135,20 @@ def cut(entry: Entry, title: str, config: PassageConfig) -> list[Passage]:
     return passages
 
 
+def _sources(entry: str, sections: Sequence[_Section]) -> list[str]:
+    """Return the identity of each section: the entry's up to the second heading, then anchors."""
+    slugs = _Slugs()
+    separator = "-" if "#" in entry else "#"
+    sources: list[str] = []
+    for number, section in enumerate(sections):
+        slug = "" if section.heading is None else slugs.take(section.heading)
+        sources.append(f"{entry}{separator}{slug}" if number > 1 else entry)
+    return sources
+
+
 def _sections(body: str) -> list[_Section]:
-    """Find the headings of a body and the lines under each."""
-    lines = body.count("\n") + 1
-    sections = [_Section(heading=None, path=(), first=0)]
+    """Find the headings of a body and the lines under each; the first section has no heading."""
+    sections = [_Section(heading=None, path=(), above=0, first=0)]
     stack: list[tuple[int, str]] = []
     tokens = _BLOCKS.parse(body)
     for position, token in enumerate(tokens):
@@ -138,10 +160,11 @@ def _sections(body: str) -> list[_Section]:
         level = int(token.tag[1])
         heading = _heading_text(tokens[position + 1].content)
         stack = [*(above for above in stack if above[0] < level), (level, heading)]
-        sections[-1].last = token.map[0]
+        above, first = token.map
+        sections[-1].last = above
         path = tuple(text for _, text in stack if text)
-        sections.append(_Section(heading=heading, path=path, first=token.map[1]))
-    sections[-1].last = lines
+        sections.append(_Section(heading=heading, path=path, above=above, first=first))
+    sections[-1].last = body.count("\n") + 1
     return sections
 
 
@@ -164,7 +187,7 @@ class _Slugs:
 
     def take(self, heading: str) -> str:
         base = regex.sub(r"[^\p{L}\p{M}\p{N}\p{Pc}\- ]", "", heading.lower()).replace(" ", "-")
-        slug = base or "section"
+        base = slug = base or "section"
         while slug in self._taken:
             self._taken[base] = self._taken.get(base, 0) + 1
             slug = f"{base}-{self._taken[base]}"
@@ -194,28 +217,34 @@ def _pieces(text: str, section: _Section, config: PassageConfig) -> Iterator[_Pi
 
 def _ends(text: str, section: _Section, config: PassageConfig) -> list[int]:
     """Return the offsets at which a section is cut; none when it is short enough."""
-    size = approximate_tokens(text)
-    if size <= config.max_tokens:
+    if approximate_tokens(text) <= config.max_tokens:
         return []
-    longest = max(16, len(text) * config.max_tokens // size)  # in characters of this text
-    shortest = len(text) * config.min_tokens // size
+    sizes = _sizes(text)
     cuts = _possible_cuts(text, section)
     ends: list[int] = []
     start = 0
-    while len(text) - start > longest + shortest:
-        start = _best_cut(text, cuts, start, longest)
+    while sizes[-1] - sizes[start] > 4 * (config.max_tokens + config.min_tokens):
+        within = int(np.searchsorted(sizes, sizes[start] + 4 * config.max_tokens, "right")) - 1
+        start = _best_cut(text, cuts, start, max(within, start + 1))
         ends.append(start)
     return ends
 
 
-def _best_cut(text: str, cuts: Sequence[list[int]], start: int, longest: int) -> int:
-    """Return the last cut within reach of the best kind that there is."""
+def _sizes(text: str) -> NDArray[np.int64]:
+    """Return how many UTF-8 bytes stand before each character, and before the end."""
+    points = np.frombuffer(text.encode("utf-32-le", "replace"), dtype=np.uint32)
+    widths = 1 + np.searchsorted(_WIDER_FROM, points, side="right")
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(widths)])
+
+
+def _best_cut(text: str, cuts: Sequence[list[int]], start: int, within: int) -> int:
+    """Return the last cut up to `within` of the best kind that there is."""
     for offsets in cuts:
-        at = bisect_right(offsets, start + longest) - 1
-        if at >= 0 and offsets[at] > start + longest // 4:
+        at = bisect_right(offsets, within) - 1
+        if at >= 0 and offsets[at] > start + (within - start) // 4:
             return offsets[at]
-    spaces = [match.end() for match in _SPACE.finditer(text, start + longest // 2, start + longest)]
-    return spaces[-1] if spaces else start + longest
+    spaces = [match.end() for match in _SPACE.finditer(text, (start + within) // 2, within)]
+    return spaces[-1] if spaces else within
 
 
 def _possible_cuts(text: str, section: _Section) -> tuple[list[int], list[int]]:

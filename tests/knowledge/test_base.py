@@ -308,7 +308,8 @@ def test_the_same_content_gives_the_same_version_anywhere(docs: Path, tmp_path: 
     "other",
     [
         pytest.param(Document("Pay.", metadata=DOCUMENT.metadata), id="text"),
-        pytest.param(Document("Leave.", metadata={"source": "a.md"}), id="access"),
+        pytest.param(Document("Leave.", metadata={"source": "a.md"}), id="no-access"),
+        pytest.param(Document("Leave.", metadata=DOCUMENT.metadata | {"access": "c"}), id="access"),
         pytest.param(
             Document("Leave.", metadata=DOCUMENT.metadata | {"owner": "x"}), id="metadata"
         ),

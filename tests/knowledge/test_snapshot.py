@@ -64,6 +64,13 @@ def test_a_rebuild_replaces_what_is_opened_next(root: Path) -> None:
     assert names(root) == ["CURRENT", "generation-1", "generation-2"]
 
 
+def test_the_pointer_is_replaced_as_a_whole_and_never_rewritten(root: Path) -> None:
+    with (root / "CURRENT").open(encoding="utf-8") as before:
+        build(root, "The new rule.")
+
+        assert json.loads(before.read())["generation"] == "generation-1"
+
+
 class PowerCutError(Exception):
     """Stops a build."""
 

@@ -187,7 +187,7 @@ def test_details_are_strict_json_within_their_limits(
     assert json.loads(text) == details
     assert len(text.encode()) <= limit
     summaries = details.get("evidence", [])
-    assert len(re.findall("[α-ω😀]", text)) <= excerpt * len(summaries)
+    assert len(re.findall("[\u03b1-\u03c9😀]", text)) <= excerpt * len(summaries)
     for summary, each in zip(summaries, blocks, strict=False):
         assert " ".join(each.content.split()).startswith(summary.get("excerpt", ""))
 
