@@ -76,6 +76,10 @@ class Embedder:
     """An embedding model that loads at first use and gives unit vectors."""
 
     def __init__(self, embedder: str | Embeddings = DEFAULT) -> None:
+        if isinstance(embedder, str) and embedder != DEFAULT and not embedder.partition(":")[2]:
+            raise ConfigurationError(
+                f"unknown embedder {embedder!r}: use wordllama, huggingface:MODEL or provider:MODEL"
+            )
         self._given = embedder
         self._model = None if isinstance(embedder, str) else embedder
         self._lock = threading.Lock()
@@ -145,7 +149,7 @@ class Embedder:
 def _unit(raw: Sequence[Sequence[float]]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Normalize vectors in double precision; mark those that have no direction."""
     try:
-        vectors = np.asarray(raw, dtype=np.float64)
+        vectors = np.array(raw, dtype=np.float64)  # a copy: it may be the embedder's own
     except (TypeError, ValueError) as error:
         raise EmbeddingError(
             f"the embedder gave no list of equally long vectors: {error}"
@@ -172,23 +176,19 @@ def _load(name: str) -> Embeddings:
     if name == DEFAULT:
         return WordLlamaEmbeddings()
     provider, _, model = name.partition(":")
-    if not model:
-        raise ConfigurationError(
-            f"unknown embedder {name!r}: use wordllama, huggingface:MODEL or provider:MODEL"
-        )
-    if provider == "huggingface":
-        try:
+    try:
+        if provider == "huggingface":
             from langchain_huggingface import (  # noqa: PLC0415  # pyright: ignore[reportMissingImports] - an extra
                 HuggingFaceEmbeddings,
             )
-        except ImportError as error:
-            raise MissingExtraError(f"The embedder {name!r}", "huggingface") from error
-        return HuggingFaceEmbeddings(model_name=model)
-    try:
+
+            return HuggingFaceEmbeddings(model_name=model)
         from langchain.embeddings import init_embeddings  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise MissingExtraError(f"The embedder {name!r}", "agents") from error
-    try:
+
         return init_embeddings(name)
-    except (ImportError, ValueError) as error:
+    except (ImportError, OSError, ValueError) as error:
+        if isinstance(error, ImportError) and provider == "huggingface":
+            raise MissingExtraError(f"The embedder {name!r}", "huggingface") from error
+        if isinstance(error, ImportError) and error.name == "langchain":
+            raise MissingExtraError(f"The embedder {name!r}", "agents") from error
         raise ConfigurationError(f"cannot open the embedder {name!r}: {error}") from error

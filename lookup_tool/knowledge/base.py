@@ -27,7 +27,7 @@ from lookup_tool.knowledge.documents import (
 from lookup_tool.knowledge.hints import QueryHints
 from lookup_tool.knowledge.passage_store import StoredEntry
 from lookup_tool.knowledge.search import SearchRequest, SearchResult, search
-from lookup_tool.knowledge.snapshot import Manifest, open_current
+from lookup_tool.knowledge.snapshot import Manifest, Snapshot, open_current
 
 _SAME_VECTOR = 0.999
 """Least cosine between a stored vector and the same text embedded again by the same model."""
@@ -39,25 +39,27 @@ class KnowledgeBase:
     def __init__(
         self,
         path: Path,
-        embedder: Embedder | None = None,
+        snapshot: Snapshot,
+        embedder: Embedder,
         report: LoadReport | None = None,
         temporary: "tempfile.TemporaryDirectory[str] | None" = None,
     ) -> None:
-        """Open the current generation; use `build`, `open` or `from_documents`.
+        """Bind an opened generation; use `build`, `open` or `from_documents`.
 
         Args:
             path: Folder of the knowledge base.
-            embedder: The one that it was just built with; None when that is still to be verified.
-            report: What the build had to say.
+            snapshot: Its current generation.
+            embedder: Embeds queries.
+            report: What the build had to say, when the same embedder has just built it.
             temporary: Removed when the knowledge base is closed.
         """
-        self._snapshot = open_current(path)
         self.path = path
-        self.report = report or LoadReport(entries=self.manifest.entries)
+        self._snapshot = snapshot
+        self._embedder = embedder
         self._temporary = temporary
-        self._embedder = embedder or Embedder(self.manifest.embedder.name)
-        self._verified = embedder is not None
+        self._verified = report is not None
         self._verifying = threading.Lock()
+        self.report = report or LoadReport(entries=self.manifest.entries)
 
     @classmethod
     def build(
@@ -88,10 +90,11 @@ class KnowledgeBase:
         step = progress or _no_progress
         problems = Problems()
         entries = load_folder(Path(docs), problems, lambda done, total: step("read", done, total))
-        settings = (config or LookupConfig()).passages
         model = Embedder(embedder)
+        settings = (config or LookupConfig()).passages
         build_generation(entries, Path(into), problems, model, settings=settings, progress=step)
-        return cls(Path(into), model, LoadReport(len(entries), tuple(problems.found)))
+        report = LoadReport(len(entries), tuple(problems.found))
+        return cls(Path(into), open_current(Path(into)), model, report)
 
     @classmethod
     def from_documents(
@@ -113,12 +116,20 @@ class KnowledgeBase:
         """
         problems = Problems()
         entries = entries_from_documents(documents, problems)
+        model = Embedder(embedder)
+        settings = (config or LookupConfig()).passages
         temporary = tempfile.TemporaryDirectory(prefix="lookup-tool-") if into is None else None
         root = Path(temporary.name if temporary else str(into))
-        settings = (config or LookupConfig()).passages
-        model = Embedder(embedder)
-        build_generation(entries, root, problems, model, settings=settings, progress=_no_progress)
-        return cls(root, model, LoadReport(len(entries), tuple(problems.found)), temporary)
+        try:
+            build_generation(
+                entries, root, problems, model, settings=settings, progress=_no_progress
+            )
+            report = LoadReport(len(entries), tuple(problems.found))
+            return cls(root, open_current(root), model, report, temporary)
+        except BaseException:
+            if temporary is not None:
+                temporary.cleanup()
+            raise
 
     @classmethod
     def open(cls, path: str | Path, *, embedder: str | Embeddings | None = None) -> Self:
@@ -134,16 +145,15 @@ class KnowledgeBase:
             KnowledgeDamagedError: A file is missing or changed.
             EmbedderMismatchError: It was built with another embedder.
         """
-        opened = cls(Path(path))
-        record = opened.manifest.embedder
-        if embedder is not None:
-            opened._embedder = Embedder(embedder)
-            opened._verify_embedder()
-        elif not record.loads_by_name:
-            opened.close()
-            raise EmbedderMismatchError(
-                opened.path, f"it was built with an object of {record.name}; pass it as `embedder`"
-            )
+        root = Path(path)
+        snapshot = open_current(root)
+        try:
+            opened = cls(root, snapshot, _embedder_for(root, snapshot.manifest, embedder))
+            if embedder is not None:
+                opened._verify_embedder()
+        except BaseException:
+            snapshot.close()
+            raise
         return opened
 
     def close(self) -> None:
@@ -248,6 +258,16 @@ class KnowledgeBase:
                     "again",
                 )
             self._verified = True
+
+
+def _embedder_for(root: Path, manifest: Manifest, given: str | Embeddings | None) -> Embedder:
+    """Return the given embedder, else the one that the knowledge base names."""
+    record = manifest.embedder
+    if given is None and not record.loads_by_name:
+        raise EmbedderMismatchError(
+            root, f"it was built with an object of {record.name}; pass it as `embedder`"
+        )
+    return Embedder(record.name if given is None else given)
 
 
 def _no_progress(phase: str, done: int, total: int) -> None:

@@ -117,6 +117,5 @@ def derive_category(matches: Iterable[HintMatch]) -> tuple[str | None, str]:
         written.setdefault(match.key, f"{match.kind}:{match.text}")
     deciding = [written[key] for key, categories in allowed.items() if len(categories) == 1]
     common = set.intersection(*allowed.values()) if allowed else set()
-    if not deciding or len(common) != 1:
-        return None, ""
-    return common.pop(), ", ".join(deciding)
+    category = common.pop() if deciding and common else None
+    return (None, "") if category is None else (category, ", ".join(deciding))

@@ -103,6 +103,11 @@ class PassageStore:
             f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
         )
         self._lock = threading.Lock()
+        try:  # SQLite reads nothing until it is asked
+            self._all("SELECT count(*) FROM sqlite_master", [])
+        except sqlite3.Error:
+            self._connection.close()
+            raise
 
     def close(self) -> None:
         """Close the file."""

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lookup_tool.config import PassageConfig
 from lookup_tool.embeddings import Thresholds
-from lookup_tool.errors import KnowledgeBusyError, KnowledgeDamagedError, KnowledgeNotFoundError
+from lookup_tool.errors import (
+    KnowledgeBusyError,
+    KnowledgeDamagedError,
+    KnowledgeError,
+    KnowledgeNotFoundError,
+)
 from lookup_tool.knowledge.lexical import LexicalIndex
 from lookup_tool.knowledge.passage_store import PassageStore
 from lookup_tool.knowledge.vectors import Segment, VectorIndex
@@ -88,10 +94,10 @@ class Snapshot:
                 folder / "vectors.npy", mmap_mode="r", allow_pickle=False
             )
             self.lexical = LexicalIndex.load(folder / "lexical")
-        except (OSError, ValueError) as error:
-            raise KnowledgeDamagedError(folder, f"an array cannot be read ({error})") from error
+            self.store = PassageStore(folder / "passages.sqlite")
+        except (OSError, ValueError, sqlite3.Error) as error:
+            raise KnowledgeDamagedError(folder, f"a file cannot be read ({error})") from error
         self.vectors = VectorIndex(vectors, manifest.segments)
-        self.store = PassageStore(folder / "passages.sqlite")
         self.first_vector = vectors[0] if len(vectors) else None
 
     def permitted(self, groups: frozenset[str]) -> list[int]:
@@ -110,7 +116,10 @@ class Snapshot:
 @contextmanager
 def writing(root: Path) -> Iterator[None]:
     """Hold the knowledge base for writing; a second writer is refused at once."""
-    root.mkdir(parents=True, exist_ok=True)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise KnowledgeError(root, f"cannot be written ({error.strerror})") from error
     lock = FileLock(root / ".lock")
     try:
         lock.acquire(timeout=0)
@@ -133,9 +142,10 @@ def write_generation(root: Path, manifest: Manifest, fill: Callable[[Path], None
     Returns:
         The generation's folder.
     """
+    for left_over in root.glob("generation-*.partial"):
+        shutil.rmtree(left_over)
     number = max([0, *(_number(path) for path in root.glob("generation-*"))]) + 1
     partial = root / f"generation-{number}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     fill(partial)
     files = {
@@ -216,5 +226,5 @@ def _file_record(path: Path) -> FileRecord:
 
 
 def _number(path: Path) -> int:
-    digits = path.name.removeprefix("generation-").removesuffix(".partial")
+    digits = path.name.removeprefix("generation-")
     return int(digits) if digits.isdigit() else 0

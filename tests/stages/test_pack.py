@@ -235,3 +235,23 @@ def test_a_counter_that_finds_a_shorter_text_dearer_stays_within_its_budget() ->
     )
 
     assert pack([block(content=SENTENCES)], config).used <= config.budget
+
+
+@pytest.mark.parametrize(
+    ("character", "repeated"),
+    [
+        pytest.param("e\u0301", 30, id="accent"),
+        pytest.param("👩\u200d👧", 30, id="family"),
+        pytest.param("🇩🇪", 30, id="flags"),
+        pytest.param("🇩🇪", 120, id="many flags"),
+        pytest.param("\u1112\u1161\u11ab", 60, id="jamo"),
+    ],
+)
+def test_a_cut_never_ends_inside_a_character(character: str, repeated: int) -> None:
+    content = character * repeated
+    rooms = range(len(CUT) + len(character), len(content))
+
+    packed = [pack([block(content=content)], characters(FRAME + room)).text for room in rooms]
+
+    kept = [(room - len(CUT)) // len(character) for room in rooms]
+    assert packed == [element(block(), character * whole + CUT) for whole in kept]
