@@ -15,7 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 class Section(BaseModel):
     """Base of the configuration sections."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
 
 class PassageConfig(Section):

@@ -291,7 +291,7 @@ class RerankTrace(Contract):
 
 
 class CompletenessHint(Contract):
-    """How much of the question the packed evidence speaks about."""
+    """What the packed evidence leaves open."""
 
     level: Literal["complete", "partial", "none"]
     """`complete`: every term is mentioned and nothing was cut or left out."""

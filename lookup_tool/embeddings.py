@@ -189,6 +189,6 @@ def _load(name: str) -> Embeddings:
     except (ImportError, OSError, ValueError) as error:
         if isinstance(error, ImportError) and provider == "huggingface":
             raise MissingExtraError(f"The embedder {name!r}", "huggingface") from error
-        if isinstance(error, ImportError) and error.name == "langchain":
+        if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "langchain":
             raise MissingExtraError(f"The embedder {name!r}", "agents") from error
         raise ConfigurationError(f"cannot open the embedder {name!r}: {error}") from error

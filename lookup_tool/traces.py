@@ -5,13 +5,18 @@ older table gets the columns that it lacks; its rows stay.
 """
 
 import json
-from dataclasses import asdict, dataclass, fields
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
 from sqlalchemy import (
     JSON,
+    URL,
     Boolean,
     Column,
     DateTime,
@@ -19,6 +24,7 @@ from sqlalchemy import (
     Float,
     Integer,
     MetaData,
+    Select,
     String,
     Table,
     Text,
@@ -83,24 +89,25 @@ class TraceRow:
 class TraceStore:
     """Writes and reads rows of `tool_invocation`; safe to share between threads."""
 
-    def __init__(self, url: str | Path) -> None:
+    def __init__(self, url: str | Path, *, lazy: bool = False) -> None:
         """Open a store, creating or completing its table.
 
         Args:
             url: An SQLAlchemy URL, or the path of an SQLite file (its folder is created);
                 `sqlite://` lives in memory.
+            lazy: Open it at its first use, so that one that cannot be opened costs no lookup.
 
         Raises:
             TraceStoreError: It cannot be opened.
         """
-        self.url = _as_url(url)
-        try:
-            self._engine = _engine(self.url)
-            self._create()
-        except (SQLAlchemyError, OSError) as error:
-            raise TraceStoreError(f"cannot open the trace store {self.url}: {_cause(error)}") from (
-                error
-            )
+        parsed = _parsed(url)
+        self.url = parsed.render_as_string(hide_password=True)
+        self._ready = False
+        self._preparing = threading.Lock()
+        with self._errors("cannot open the trace store"):
+            self._engine = _engine(parsed)
+        if not lazy:
+            self._prepare()
 
     def record(self, row: TraceRow) -> None:
         """Write one row.
@@ -108,66 +115,105 @@ class TraceStore:
         Raises:
             TraceStoreError: It cannot be written.
         """
-        values = {**asdict(row), "created_at": datetime.now(UTC), "schema_version": SCHEMA_VERSION}
-        try:
-            with self._engine.begin() as connection:
-                connection.execute(insert(_TABLE), values)
-        except (SQLAlchemyError, ValueError) as error:
-            raise TraceStoreError(f"cannot write to {self.url}: {_cause(error)}") from error
+        self._prepare()
+        values = {**vars(row), "created_at": datetime.now(UTC), "schema_version": SCHEMA_VERSION}
+        with self._errors("cannot write to"), self._engine.begin() as connection:
+            connection.execute(insert(_TABLE), values)
 
     def rows(self, limit: int = 20) -> list[TraceRow]:
         """Return the latest rows, newest first."""
-        statement = select(_TABLE).order_by(_TABLE.c.id.desc()).limit(limit)
-        with self._engine.connect() as connection:
-            return [_row(record) for record in connection.execute(statement).mappings()]
+        return self._read(select(_TABLE).order_by(_TABLE.c.id.desc()).limit(limit))
 
     def row(self, invocation_id: str) -> TraceRow | None:
-        """Return the row of one lookup; the beginning of its id will do when it is the only one."""
-        statement = select(_TABLE).where(_TABLE.c.invocation_id.startswith(invocation_id)).limit(2)
-        with self._engine.connect() as connection:
-            found = list(connection.execute(statement).mappings())
-        return _row(found[0]) if len(found) == 1 else None
+        """Return the row of one lookup; the beginning of its id will do if it is unique."""
+        begins = _TABLE.c.invocation_id.startswith(invocation_id, autoescape=True)
+        found = self._read(select(_TABLE).where(begins).limit(2))
+        return found[0] if len(found) == 1 else None
 
     def count(self) -> int:
         """Return how many rows there are."""
-        with self._engine.connect() as connection:
+        self._prepare()
+        with self._errors("cannot read"), self._engine.connect() as connection:
             return connection.execute(select(func.count()).select_from(_TABLE)).scalar_one()
 
     def prune(self, before: datetime) -> int:
         """Delete rows that were created earlier; return how many."""
-        with self._engine.begin() as connection:
-            return connection.execute(delete(_TABLE).where(_TABLE.c.created_at < before)).rowcount
+        self._prepare()
+        older = delete(_TABLE).where(_TABLE.c.created_at < before.astimezone(UTC))
+        with self._errors("cannot write to"), self._engine.begin() as connection:
+            return connection.execute(older).rowcount
 
     def close(self) -> None:
         """Close every connection."""
         self._engine.dispose()
 
-    def _create(self) -> None:
-        _TABLE.metadata.create_all(self._engine)
-        present = {column["name"] for column in inspect(self._engine).get_columns(_TABLE.name)}
-        missing = [column for column in _TABLE.columns if column.name not in present]
-        if missing:
-            with self._engine.begin() as connection:
-                for column in missing:
+    def _read(self, statement: "Select[Any]") -> list[TraceRow]:
+        self._prepare()
+        with self._errors("cannot read"), self._engine.connect() as connection:
+            return [_row(record) for record in connection.execute(statement).mappings()]
+
+    def _prepare(self) -> None:
+        """Create the table, or complete an older one, once; other openers of a file wait."""
+        with self._preparing:
+            if self._ready:
+                return
+            with self._errors("cannot open the trace store"), _alone(self._engine.url):
+                _TABLE.metadata.create_all(self._engine)
+                self._complete()
+            self._ready = True
+
+    def _complete(self) -> None:
+        """Add the columns that an older table lacks; refuse one that a newer version made."""
+        columns = inspect(self._engine).get_columns(_TABLE.name)
+        foreign = [
+            column["name"]
+            for column in columns
+            if column["name"] not in _TABLE.columns
+            and not column["nullable"]
+            and column["default"] is None
+        ]
+        if foreign:
+            raise TraceStoreError(
+                f"{self.url}: {_TABLE.name} has a column {foreign[0]!r} that this version "
+                "cannot fill; upgrade lookup-tool, or name another store"
+            )
+        present = {column["name"] for column in columns}
+        with self._engine.begin() as connection:
+            for column in _TABLE.columns:
+                if column.name not in present:
                     ddl = CreateColumn(column).compile(self._engine)
                     connection.exec_driver_sql(f"ALTER TABLE {_TABLE.name} ADD COLUMN {ddl}")
+            newest = connection.execute(select(func.max(_TABLE.c.schema_version))).scalar()
+        if newest is not None and newest > SCHEMA_VERSION:
+            raise TraceStoreError(
+                f"{self.url}: it holds rows of schema {newest}, this version writes "
+                f"{SCHEMA_VERSION}; upgrade lookup-tool, or name another store"
+            )
+
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        """Turn what a database may raise into one line that names the store."""
+        try:
+            yield
+        except (SQLAlchemyError, OSError, ImportError, ValueError) as error:
+            cause = str(getattr(error, "orig", None) or error).split("\n", 1)[0]
+            raise TraceStoreError(f"{what} {self.url}: {cause}") from error
 
 
-def _as_url(url: str | Path) -> str:
-    if isinstance(url, str) and "://" in url:
-        return url
-    return f"sqlite:///{Path(url).absolute().as_posix()}"
-
-
-def _engine(url: str) -> Engine:
+def _parsed(url: str | Path) -> URL:
+    if isinstance(url, Path) or "://" not in url:
+        return URL.create("sqlite", database=Path(url).absolute().as_posix())
     try:
-        parsed = make_url(url)
+        return make_url(url)
     except ArgumentError as error:
-        raise TraceStoreError(f"{url!r} is no database URL; use sqlite:///FILE") from error
+        raise TraceStoreError("the trace store's URL cannot be read; use sqlite:///FILE") from error
+
+
+def _engine(url: URL) -> Engine:
     options: dict[str, Any] = {"json_serializer": _strict_json}
-    if parsed.get_backend_name() != "sqlite":
-        return create_engine(parsed, **options)
-    if parsed.database in {None, "", ":memory:"}:
+    if url.get_backend_name() != "sqlite":
+        return create_engine(url, **options)
+    if _sqlite_file(url) is None:
         # One connection is the whole database; the pool lends it to one call at a time.
         options |= {
             "poolclass": QueuePool,
@@ -175,11 +221,28 @@ def _engine(url: str) -> Engine:
             "max_overflow": 0,
             "connect_args": {"check_same_thread": False},
         }
-    else:
-        Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(parsed, **options)
+    engine = create_engine(url, **options)
     event.listen(engine, "connect", _configure)
     return engine
+
+
+def _sqlite_file(url: URL) -> Path | None:
+    """Return the file of an SQLite database; None for one in memory, or another database."""
+    if url.get_backend_name() != "sqlite" or url.database in {None, "", ":memory:"}:
+        return None
+    return Path(str(url.database))
+
+
+@contextmanager
+def _alone(url: URL) -> Iterator[None]:
+    """Keep other openers of the same SQLite file out while its table is made."""
+    file = _sqlite_file(url)
+    if file is None:
+        yield
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{file}.lock", timeout=BUSY_TIMEOUT_MS / 1000):
+        yield
 
 
 def _configure(connection: Any, _record: Any) -> None:
@@ -193,11 +256,6 @@ def _configure(connection: Any, _record: Any) -> None:
 
 def _strict_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _cause(error: BaseException) -> str:
-    original = getattr(error, "orig", None) or error
-    return str(original).split("\n", 1)[0]
 
 
 def _row(record: Any) -> TraceRow:

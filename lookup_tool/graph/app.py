@@ -37,9 +37,14 @@ def build_lookup_graph(
 
 
 def open_traces(knowledge: KnowledgeBase, traces: TraceStore | str | None) -> TraceStore:
-    """Return the given store, or open the one that belongs to the knowledge base."""
+    """Return the given store, or open the one that belongs to the knowledge base.
+
+    The knowledge base's own is opened at the first lookup: where it cannot be written, results say
+    so, and lookups go on.
+    """
     if isinstance(traces, TraceStore):
         return traces
-    if traces is None:
-        traces = IN_MEMORY if knowledge.in_memory else str(knowledge.path / "traces.sqlite")
-    return TraceStore(traces)
+    if traces is not None:
+        return TraceStore(traces)
+    own = IN_MEMORY if knowledge.in_memory else knowledge.path / "traces.sqlite"
+    return TraceStore(own, lazy=True)

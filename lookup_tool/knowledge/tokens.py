@@ -57,8 +57,8 @@ _stemmers = threading.local()  # a Stemmer keeps a cache and must not be shared 
 
 
 def visible(text: str) -> str:
-    """Strip invisible characters after compatibility composition (NFKC)."""
-    return _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    """Strip invisible characters, and compose what is left (NFKC)."""
+    return unicodedata.normalize("NFKC", _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
 
 
 def fold(text: str) -> str:

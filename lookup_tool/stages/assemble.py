@@ -17,7 +17,7 @@ from lookup_tool.contracts import (
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.tokens import terms as terms_of
 from lookup_tool.stages.evidence import Evidence
-from lookup_tool.stages.pack import elements
+from lookup_tool.stages.pack import contents
 
 MAX_MISSING = 20
 
@@ -138,11 +138,12 @@ def _mentioned(findings: Findings) -> set[int]:
     """Return the places of the query terms that the packed evidence mentions."""
     by_source = {evidence.source: evidence for evidence in findings.evidence}
     mentioned: set[int] = set()
-    for part, shown in zip(findings.pack.included, elements(findings.pack.text), strict=True):
+    for part, shown in zip(findings.pack.included, contents(findings.pack.text), strict=True):
         evidence = by_source[part.source]
-        if not part.truncated:
-            mentioned |= evidence.in_text | evidence.in_heading
-            continue
-        said = set(terms_of(shown))
-        mentioned |= {place for place, term in enumerate(findings.terms) if term.term in said}
+        mentioned |= evidence.in_heading
+        if part.truncated:
+            said = set(terms_of(shown))
+            mentioned |= {place for place, term in enumerate(findings.terms) if term.term in said}
+        else:
+            mentioned |= evidence.in_text
     return mentioned

@@ -17,9 +17,8 @@ CUT = " [cut]"
 """Marks content that was cut to fit."""
 
 _END = "\n</evidence>"
-_TAG = regex.compile(
-    r"<(?=[\s/\p{Cf}]*e[\p{Cf}]*v[\p{Cf}]*i[\p{Cf}]*d[\p{Cf}]*ence)", regex.IGNORECASE
-)
+_HIDDEN = r"[\p{C}\p{M}]*"
+_TAG = regex.compile(rf"<(?=[\s/\p{{C}}\p{{M}}]*{_HIDDEN.join('evidence')})", regex.IGNORECASE)
 _SENTENCE_END = regex.compile(r"[.!?\u2026\u3002\uFF01\uFF1F][\"')\]]?(?=\s|\Z|[\u4E00-\u9FFF])|\n")
 _GRAPHEME = regex.compile(r"\X")
 _LONGEST_CHARACTER = 64
@@ -86,6 +85,12 @@ def elements(text: str) -> list[str]:
     return [part + _END for part in text.split(_END)[:-1]]
 
 
+def contents(text: str) -> list[str]:
+    """Return the contents in a packed text, without headers and cut marks."""
+    bodies = (part.lstrip("\n").partition("\n")[2] for part in elements(text))
+    return [body.removesuffix(_END).removesuffix(CUT) for body in bodies]
+
+
 def _counter(config: PackConfig) -> Callable[[str], int]:
     if config.unit == "characters":
         return len
@@ -105,10 +110,10 @@ def _longest(content: str, fits: Callable[[str], bool]) -> str:
             high = middle - 1
     kept = content[: _character_end(content, low)]
     sentences = [match.end() for match in _SENTENCE_END.finditer(kept)]
-    if sentences and sentences[-1] >= len(kept) // 2:
-        kept = kept[: sentences[-1]]
-    kept = kept.rstrip()
-    return kept + CUT if kept else ""
+    at_sentence = kept[: sentences[-1]] if sentences and sentences[-1] >= len(kept) // 2 else kept
+    # Counted again: a counter of tokens may find a shorter text dearer.
+    shown = (beginning.rstrip() + CUT for beginning in (at_sentence, kept) if beginning.strip())
+    return next((text for text in shown if fits(text)), "")
 
 
 def _character_end(content: str, end: int) -> int:

@@ -163,8 +163,8 @@ def _located(
 ) -> Iterable[tuple[str, tuple[int, ...]]]:
     """Find where the query says each recognized phrase."""
     said = [term.term for term in terms]
-    for key, text in {hint.key: hint.text for hint in hints}.items():
-        wanted = terms_of(key)
+    for text in {hint.key: hint.text for hint in hints}.values():
+        wanted = terms_of(text)
         for start in range(len(said) - len(wanted) + 1):
             if wanted and said[start : start + len(wanted)] == wanted:
                 yield text, tuple(range(start, start + len(wanted)))

@@ -32,7 +32,7 @@ def transform(query: str, config: QueryConfig) -> TransformedQuery:
     # A lone surrogate, half of a broken emoji, cannot be encoded by anything that comes later.
     whole = query.encode("utf-8", "replace").decode()
     raw = bound(whole, config.max_length)
-    text = " ".join(visible(raw).split())
+    text = bound(" ".join(visible(raw).split()), config.max_length)
     if text and config.transform is not None:
         text = bound(" ".join(config.transform(text).split()), config.max_length)
     return TransformedQuery(raw=raw, text=text, length=len(query), cut=raw != whole)
