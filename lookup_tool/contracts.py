@@ -159,7 +159,7 @@ class RetrievalAttempt(Contract):
     """The derived filter, `{"category": ...}`; access is enforced beside it, always."""
 
     candidate_count: int = Field(default=0, ge=0)
-    """Passages that the search returned."""
+    """Different texts that the search returned."""
 
     evidence_count: int | None = Field(default=None, ge=0)
     """Usable blocks built afterwards; null when the attempt was left before that."""
@@ -218,7 +218,7 @@ class RetrievalTrace(Contract):
     """Why the filter was dropped, if it was."""
 
     candidate_count: int = Field(default=0, ge=0)
-    """Distinct passages that post-processing received."""
+    """Different texts that post-processing received."""
 
     evidence_block_count: int = Field(default=0, ge=0)
     """Usable blocks."""

@@ -56,6 +56,7 @@ def passage(source: str = "a.md", **changes: Any) -> StoredPassage:
 def candidate(found: StoredPassage, similarity: float = 0.5, **changes: Any) -> Candidate:
     plain = Candidate(
         passage=found,
+        text_id=hash((found.source, found.row)),
         similarity=similarity,
         bm25=0.0,
         found_by=("vector",),

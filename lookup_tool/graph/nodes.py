@@ -27,7 +27,7 @@ from lookup_tool.stages.evidence import EvidenceSet, build_evidence
 from lookup_tool.stages.pack import pack
 from lookup_tool.stages.record import record
 from lookup_tool.stages.rerank import rerank
-from lookup_tool.stages.retrieve import FALLBACKS, Retrieved, retrieve
+from lookup_tool.stages.retrieve import FALLBACKS, Retrieved, count_texts, retrieve
 from lookup_tool.stages.transform import plan, transform
 from lookup_tool.traces import TraceStore
 
@@ -218,7 +218,7 @@ class LookupNodes:
             hints=_summary(state["hints"]),
             attempts=attempts,
             fallback_reason=fallback,
-            candidate_count=len(state["found"].candidates),
+            candidate_count=count_texts(state["found"].candidates),
             evidence_block_count=len(state["blocks"]),
             answerability=state["evidence"].answerability if searched else None,
             knowledge_version=self.knowledge.version,

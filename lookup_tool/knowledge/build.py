@@ -19,6 +19,7 @@ from lookup_tool.knowledge.lexical import LexicalIndex
 from lookup_tool.knowledge.passage_store import EntryRecord, write_passages
 from lookup_tool.knowledge.passages import Passage, cut, display_title
 from lookup_tool.knowledge.snapshot import EmbedderRecord, Manifest, write_generation, writing
+from lookup_tool.knowledge.tokens import fold
 from lookup_tool.knowledge.vectors import Segment
 
 Progress = Callable[[str, int, int], None]
@@ -73,20 +74,28 @@ def build_generation(  # noqa: PLR0913 - the ingredients of one build
             segments=tuple(layout.segments),
         )
 
+        texts = [piece.passage.lead + piece.passage.text for piece in layout.pieces]
+
         def fill(folder: Path) -> None:
             progress("index", 0, 3)
             np.save(folder / "vectors.npy", vectors, allow_pickle=False)
+            np.save(folder / "text_ids.npy", _text_ids(texts), allow_pickle=False)
             progress("index", 1, 3)
             write_passages(folder / "passages.sqlite", layout.records(titles))
             progress("index", 2, 3)
-            texts = [
-                (" > ".join(p.passage.breadcrumb), p.passage.lead + p.passage.text)
-                for p in layout.pieces
-            ]
-            LexicalIndex.build(texts).save(folder / "lexical")
+            contexts = [" > ".join(piece.passage.breadcrumb) for piece in layout.pieces]
+            LexicalIndex.build(list(zip(contexts, texts, strict=True))).save(folder / "lexical")
             progress("index", 3, 3)
 
         write_generation(into, manifest, fill)
+
+
+def _text_ids(texts: Sequence[str]) -> NDArray[np.int32]:
+    """Number texts, equal ones alike; shape (n,)."""
+    numbers: dict[str, int] = {}
+    return np.array(
+        [numbers.setdefault(fold(text), len(numbers)) for text in texts], dtype=np.int32
+    )
 
 
 class _Layout:

@@ -1,6 +1,6 @@
 """Search one generation: vector and BM25 candidates, with everything that later stages look at."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,9 @@ from lookup_tool.knowledge.hints import HintMatch
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.passage_store import PassageStore, StoredPassage
 from lookup_tool.knowledge.snapshot import Snapshot
+
+MAX_COPIES = 20
+"""Passages with the same text that one search returns; more are not named as duplicates."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,11 @@ class SearchRequest:
     """Key of the only category to search; None searches all that is permitted."""
 
     candidates: int = 50
+    """Different texts from the vector search."""
+
     lexical_candidates: int = 50
+    """Different texts from BM25 beside them."""
+
     hints: tuple[HintMatch, ...] = ()
     """Phrases to look for in the candidates' metadata."""
 
@@ -36,6 +43,9 @@ class Candidate:
     """A passage that a search found."""
 
     passage: StoredPassage
+    text_id: int
+    """Equal for passages with the same text."""
+
     similarity: float
     """Normalized similarity to the query, in [0, 1]."""
 
@@ -77,9 +87,13 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
     """
     terms = snapshot.lexical.query_terms(request.query)
     slices = snapshot.vectors.slices(request.groups, request.category)
-    by_vector, _ = snapshot.vectors.search(vector, slices, request.candidates)
     scores = snapshot.lexical.scores(terms)
-    by_bm25 = snapshot.lexical.best(scores, slices, request.lexical_candidates)
+    by_vector = _distinct(
+        lambda k: snapshot.vectors.search(vector, slices, k)[0], snapshot, request.candidates
+    )
+    by_bm25 = _distinct(
+        lambda k: snapshot.lexical.best(scores, slices, k), snapshot, request.lexical_candidates
+    )
     rows = np.unique(np.concatenate([by_vector, by_bm25, np.array(request.also, dtype=np.int64)]))
     similarities = snapshot.vectors.similarity(vector, rows)
     matches = snapshot.lexical.matches(rows, terms)
@@ -89,6 +103,7 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
     candidates = [
         Candidate(
             passage=passages[row],
+            text_id=int(snapshot.text_ids[row]),
             similarity=float(similarities[place]),
             bm25=round(float(scores[row]), 6),
             found_by=("vector",) * (row in nearest) + ("lexical",) * (row in best),
@@ -101,6 +116,34 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
     ]
     candidates.sort(key=lambda found: (-found.similarity, found.passage.row))
     return SearchResult(terms, tuple(candidates))
+
+
+def _distinct(
+    find: Callable[[int], NDArray[np.int64]], snapshot: Snapshot, k: int
+) -> NDArray[np.int64]:
+    """Return the best rows of k different texts, so that copies of one do not crowd out others.
+
+    Args:
+        find: Returns the best rows, best first, at most as many as it is asked for.
+        snapshot: The generation.
+        k: Texts wanted.
+
+    Returns:
+        Rows, best first; of one text at most `MAX_COPIES`.
+    """
+    wanted = k
+    rows = find(wanted)
+    while len(rows) == wanted and len(np.unique(snapshot.text_ids[rows])) < k:
+        wanted *= 2
+        rows = find(wanted)
+    copies: dict[int, int] = {}
+    kept: list[int] = []
+    for row, text in zip(rows.tolist(), snapshot.text_ids[rows].tolist(), strict=True):
+        if text in copies or len(copies) < k:
+            copies[text] = copies.get(text, 0) + 1
+            if copies[text] <= MAX_COPIES:
+                kept.append(row)
+    return np.array(kept, dtype=np.int64)
 
 
 def _places(flags: NDArray[np.bool_]) -> tuple[int, ...]:

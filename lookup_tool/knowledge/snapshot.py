@@ -1,7 +1,7 @@
 """Immutable generations on disk, and the atomic switch between them.
 
     KB/CURRENT                  names a generation and the hash of its manifest
-    KB/generation-3/manifest.json, passages.sqlite, vectors.npy, lexical/
+    KB/generation-3/manifest.json, passages.sqlite, vectors.npy, text_ids.npy, lexical/
 
 A generation is written beside the current one, flushed to disk, and becomes current by one rename.
 A crash at any point leaves the previous generation whole. Nothing is pickled.
@@ -92,6 +92,9 @@ class Snapshot:
         try:
             vectors: NDArray[np.float32] = np.load(
                 folder / "vectors.npy", mmap_mode="r", allow_pickle=False
+            )
+            self.text_ids: NDArray[np.int32] = np.load(
+                folder / "text_ids.npy", mmap_mode="r", allow_pickle=False
             )
             self.lexical = LexicalIndex.load(folder / "lexical")
             self.store = PassageStore(folder / "passages.sqlite")

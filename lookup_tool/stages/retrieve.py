@@ -1,7 +1,7 @@
 """Search once, and judge what came back."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -61,7 +61,7 @@ def retrieve(
         strategy="unfiltered" if request.category is None else "filtered",
         query=request.query,
         filter=None if request.category is None else {"category": request.category},
-        candidate_count=sum(1 for candidate in found.candidates if candidate.found_by),
+        candidate_count=count_texts(c for c in found.candidates if c.found_by),
         top_similarity=top,
         reference_threshold=reference_threshold,
         outcome=outcome,
@@ -70,6 +70,11 @@ def retrieve(
         duration_ms=round((perf_counter() - started) * 1000, 3),
     )
     return Retrieved(attempt, replace(found, candidates=_join(found.candidates, earlier)))
+
+
+def count_texts(candidates: Iterable[Candidate]) -> int:
+    """Count candidates; copies of one text are one."""
+    return len({candidate.text_id for candidate in candidates})
 
 
 def _join(found: Sequence[Candidate], earlier: Sequence[Candidate]) -> tuple[Candidate, ...]:

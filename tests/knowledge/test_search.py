@@ -7,7 +7,7 @@ from langchain_core.documents import Document
 from lookup_tool import KnowledgeBase
 from lookup_tool.knowledge.hints import HintMatch
 from lookup_tool.knowledge.lexical import QueryTerm
-from lookup_tool.knowledge.search import Candidate, SearchRequest, SearchResult
+from lookup_tool.knowledge.search import MAX_COPIES, Candidate, SearchRequest, SearchResult
 
 QUERY = "badge price"
 TABLE = {
@@ -85,6 +85,7 @@ def test_a_candidate_tells_which_terms_stand_where() -> None:
     (candidate,) = result.candidates
     assert candidate == Candidate(
         passage=candidate.passage,
+        text_id=0,
         similarity=0.2,
         bm25=candidate.bm25,
         found_by=("vector", "lexical"),
@@ -191,3 +192,16 @@ def test_a_search_among_nothing_permitted_does_not_embed_the_query() -> None:
         result = base.search(SearchRequest(QUERY))
 
     assert (result, embedder.queries) == (SearchResult(), [])
+
+
+def test_copies_of_one_text_do_not_crowd_out_others() -> None:
+    copies = [document(f"copy-{n:02}.md", f"# Copy {n}\n\nNear text.") for n in range(30)]
+    others = [document(f"other-{n}.md", f"# Other\n\nFar text {n}.") for n in range(3)]
+    table = {"Near": at_similarity(0.9), "Far": at_similarity(0.5), "": [1.0, 0.0]}
+
+    with KnowledgeBase.from_documents([*copies, *others], embedder=TableEmbedder(table)) as base:
+        found = base.search(SearchRequest("x", candidates=3, lexical_candidates=0)).candidates
+
+    assert len({candidate.text_id for candidate in found}) == 3
+    assert [candidate.passage.entry for candidate in found[-2:]] == ["other-0.md", "other-1.md"]
+    assert len(found) == MAX_COPIES + 2
