@@ -112,7 +112,7 @@ def ingest(
         f"categories in {into} (version {manifest.version})"
     )
     if not report.entries:
-        _err.print(f"note: {docs} holds no .md or .markdown files", style="yellow")
+        _err.print(f"note: {docs} holds no .md, .markdown or .mdx files", style="yellow")
 
 
 @app.command()

@@ -67,6 +67,9 @@ class RetrievalConfig(Section):
     evidence_floor: float | None = Field(default=None, ge=0, le=1)
     """Similarity under which a candidate is not evidence; by default the knowledge base's own."""
 
+    strict: bool = False
+    """Raise what goes wrong instead of returning `unavailable`."""
+
 
 class EvidenceConfig(Section):
     """What becomes evidence."""

@@ -23,6 +23,9 @@ DEFAULT = "wordllama"
 BATCH = 256
 """Texts embedded in one call."""
 
+_CHARACTERS_PER_TOKEN = 3
+"""A cautious estimate for word pieces: prose has four and more, logs have fewer."""
+
 
 @dataclass(frozen=True)
 class Thresholds:
@@ -89,6 +92,16 @@ class Embedder:
     def thresholds(self) -> Thresholds:
         """Measured for known embedders, cautious for others."""
         return _KNOWN.get(self.name, _UNKNOWN)
+
+    @property
+    def max_characters(self) -> int | None:
+        """How much of a text it reads, when it says so; loads the model."""
+        model = self._loaded()
+        for holder in (model, getattr(model, "_client", None)):  # sentence-transformers' own
+            tokens = getattr(holder, "max_seq_length", None)
+            if isinstance(tokens, int) and tokens > 0:
+                return tokens * _CHARACTERS_PER_TOKEN
+        return None
 
     @property
     def loads_by_name(self) -> bool:

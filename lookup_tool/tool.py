@@ -131,6 +131,8 @@ class _Lookup:
             )
             result: LookupResult = state["result"]
         except Exception as error:
+            if self._config.retrieval.strict:
+                raise
             logger.exception("%s failed", self._name)
             result = self._unavailable(query, error)
         return content_of(result), result.model_dump(mode="json")

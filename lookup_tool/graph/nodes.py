@@ -68,7 +68,8 @@ class LookupNodes:
     def transform_query(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
         """Clean the query, recognize hints, decide how to search, and reset the thread's state."""
         started = perf_counter()
-        transformed = transform(state["query"], self.config.query)
+        readable = self.knowledge.manifest.embedder.max_characters
+        transformed = transform(state["query"], self.config.query, readable)
         enabled = self.config.hints.enabled
         groups = _groups(runtime)
         hints = self.knowledge.hints(transformed.text, groups) if enabled else QueryHints()
@@ -203,7 +204,14 @@ class LookupNodes:
         self, request: SearchRequest, reason: str, earlier: Sequence[Candidate]
     ) -> Retrieved:
         search = self.knowledge.search
-        return retrieve(search, request, reason, self._reference_threshold, earlier)
+        return retrieve(
+            search,
+            request,
+            reason,
+            self._reference_threshold,
+            earlier,
+            strict=self.config.retrieval.strict,
+        )
 
     def _trace(self, state: LookupState) -> RetrievalTrace:
         attempts = tuple(state["attempts"])

@@ -76,7 +76,7 @@ class KnowledgeBase:
         An existing knowledge base at `into` is replaced by one atomic switch; readers keep theirs.
 
         Args:
-            docs: Folder with `.md` and `.markdown` files, searched in depth.
+            docs: Folder with `.md`, `.markdown` and `.mdx` files, searched in depth.
             into: Folder of the knowledge base.
             embedder: Name, or a LangChain embeddings object.
             config: Its `passages` section is used.

@@ -67,6 +67,7 @@ def build_generation(  # noqa: PLR0913 - the ingredients of one build
                 name=embedder.name,
                 dimension=vectors.shape[1],
                 loads_by_name=embedder.loads_by_name,
+                max_characters=embedder.max_characters if pieces else None,
             ),
             thresholds=embedder.thresholds,
             passage_settings=settings,

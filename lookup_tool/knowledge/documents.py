@@ -18,13 +18,16 @@ from lookup_tool.errors import KnowledgeNotFoundError
 from lookup_tool.knowledge.frontmatter import Frontmatter, Written, read_frontmatter
 from lookup_tool.knowledge.tokens import fold, visible
 
-SUFFIXES = frozenset({".md", ".markdown"})
+SUFFIXES = frozenset({".md", ".markdown", ".mdx"})
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_VALUE_CHARS = 500
 _GUESSED_FROM = 64
 """Bytes that show an encoding of two or four bytes a character; a multiple of four."""
 _FEWEST_NULS = 2
+_MODULE_LINE = regex.compile(
+    r"import\s.*['\"];?\s*$|export\s+(?:default|const|let|function|class|\{|\*)"
+)
 
 Access = frozenset[str] | None
 """Groups that may read an entry; None is everybody, the empty set nobody."""
@@ -147,7 +150,19 @@ def parse_entry(text: str, source: str, problems: Problems) -> Entry:
     block = read_frontmatter(text.replace("\r\n", "\n").replace("\r", "\n"))
     for fault in block.problems:
         problems.warn(source, fault.line, fault.problem, fault.remedy)
+    if source.lower().endswith(".mdx"):
+        block = replace(block, body=_without_modules(block.body))
     return _entry(source, block, problems)
+
+
+def _without_modules(body: str) -> str:
+    """Blank the `import` and `export` statements of MDX, which are code and no text."""
+    fenced = False
+    kept: list[str] = []
+    for line in body.split("\n"):
+        fenced ^= line.lstrip().startswith(("```", "~~~"))
+        kept.append("" if not fenced and _MODULE_LINE.match(line) else line)
+    return "\n".join(kept)
 
 
 def entries_from_documents(documents: Iterable[Document], problems: Problems) -> list[Entry]:

@@ -52,6 +52,8 @@ class EmbedderRecord(StoredModel):
     """0 for a knowledge base without passages."""
 
     loads_by_name: bool
+    max_characters: int | None = None
+    """How much of a query it reads; None when it does not say."""
 
 
 class FileRecord(StoredModel):

@@ -24,12 +24,14 @@ class Retrieved:
     found: SearchResult
 
 
-def retrieve(
+def retrieve(  # noqa: PLR0913 - one of them an option
     search: Callable[[SearchRequest], SearchResult],
     request: SearchRequest,
     reason: str,
     reference_threshold: float,
     earlier: Sequence[Candidate] = (),
+    *,
+    strict: bool = False,
 ) -> Retrieved:
     """Search once; an error becomes the attempt's outcome.
 
@@ -40,6 +42,7 @@ def retrieve(
         reference_threshold: A filtered search whose best similarity is under it is of low quality;
             one exactly at it is good enough.
         earlier: Candidates of the attempt before; scored for this query too, and kept.
+        strict: Let an error through.
 
     Returns:
         The attempt and its candidates, best similarity first.
@@ -49,6 +52,8 @@ def retrieve(
     try:
         found = search(replace(request, also=tuple(c.passage.row for c in earlier)))
     except Exception as problem:  # an embedder may raise anything
+        if strict:
+            raise
         logger.warning("the search failed", exc_info=problem)
         found, error = SearchResult(), type(problem).__name__
     top = found.candidates[0].similarity if found.candidates else None

@@ -27,14 +27,21 @@ class TransformedQuery:
     cut: bool
 
 
-def transform(query: str, config: QueryConfig) -> TransformedQuery:
-    """Normalize a query (NFKC, no invisible characters, single spaces) and bound its length."""
+def transform(query: str, config: QueryConfig, readable: int | None = None) -> TransformedQuery:
+    """Normalize a query (NFKC, no invisible characters, single spaces) and bound its length.
+
+    Args:
+        query: As given.
+        config: Its limit, and a function that rewrites it.
+        readable: Characters that the embedder reads; a smaller limit than the configured one.
+    """
+    limit = min(config.max_length, readable or config.max_length)
     # A lone surrogate, half of a broken emoji, cannot be encoded by anything that comes later.
     whole = query.encode("utf-8", "replace").decode()
-    raw = bound(whole, config.max_length)
-    text = bound(" ".join(visible(raw).split()), config.max_length)
+    raw = bound(whole, limit)
+    text = bound(" ".join(visible(raw).split()), limit)
     if text and config.transform is not None:
-        text = bound(" ".join(config.transform(text).split()), config.max_length)
+        text = bound(" ".join(config.transform(text).split()), limit)
     return TransformedQuery(raw=raw, text=text, length=len(query), cut=raw != whole)
 
 
