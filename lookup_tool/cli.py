@@ -35,11 +35,13 @@ from lookup_tool.graph.app import build_lookup_graph, open_traces
 from lookup_tool.knowledge.base import KnowledgeBase
 from lookup_tool.knowledge.build import Progress as BuildProgress
 from lookup_tool.knowledge.documents import LoadReport
+from lookup_tool.stages.evidence import USABLE
 from lookup_tool.traces import TraceRow, TraceStore
 
 app = typer.Typer(
     help="Answers from your documents with evidence, or says plainly that there is none.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
@@ -47,6 +49,8 @@ trace_app = typer.Typer(help="Look at the lookups that were made.", no_args_is_h
 app.add_typer(trace_app, name="trace")
 
 _PIPED_WIDTH = 160
+_LEAST_WIDTHS = {"id": 8, "time (UTC)": 19, "status": 12, "blocks": 6, "ms": 6}
+"""Columns of `trace list` that are never cut."""
 _out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
 _MAX_PROBLEMS = 50
@@ -54,6 +58,10 @@ _PHASES = {"read": "Reading files", "cut": "Cutting", "embed": "Embedding", "ind
 
 KnowledgePath = Annotated[
     Path, typer.Option("--kb", envvar="LOOKUP_KB", help="Folder of the knowledge base.")
+]
+OptionalKnowledgePath = Annotated[
+    Path | None,
+    typer.Option("--kb", envvar="LOOKUP_KB", help="Knowledge base whose traces to read."),
 ]
 Groups = Annotated[
     list[str] | None,
@@ -109,18 +117,19 @@ def ingest(
     _print_problems(report)
     _out.print(
         f"{report.entries} entries, {manifest.passages} passages and {len(manifest.categories)} "
-        f"categories in {into} (version {manifest.version})"
+        f"categories in {into} (version {knowledge.version})"
     )
     if not report.entries:
         _err.print(f"note: {docs} holds no .md, .markdown or .mdx files", style="yellow")
 
 
 @app.command()
-def ask(
+def ask(  # noqa: PLR0913 - the options of one command
     query: Annotated[str, typer.Argument(help="The question, in plain words.")],
     kb: KnowledgePath,
     group: Groups = None,
     traces: TracesUrl = None,
+    blocks: Annotated[int, typer.Option(min=0, help="Most evidence blocks to print.")] = 3,
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -137,15 +146,17 @@ def ask(
     if as_json:
         typer.echo(json.dumps(result.model_dump(mode="json"), ensure_ascii=False, indent=2))
     else:
-        print_result(result, store.url)
+        _print_result(result, store.url, blocks)
     if result.evidence_status == "unavailable":
         error = result.retrieval_trace.error
         raise ConfigurationError(f"the lookup failed ({error}); run it again with --debug")
 
 
 @app.command()
-def info(kb: Annotated[Path, typer.Argument(help="Folder of the knowledge base.")]) -> None:
-    """Show what a knowledge base holds."""
+def info(
+    kb: Annotated[Path, typer.Argument(envvar="LOOKUP_KB", help="Folder of the knowledge base.")],
+) -> None:
+    """Show what a knowledge base holds, restricted entries included: it is for its operator."""
     with KnowledgeBase.open(kb) as knowledge:
         manifest = knowledge.manifest
     table = Table(show_header=False, box=None)
@@ -166,7 +177,7 @@ def info(kb: Annotated[Path, typer.Argument(help="Folder of the knowledge base."
         "embedder": f"{manifest.embedder.name}, {manifest.embedder.dimension} dimensions",
         "reference threshold": thresholds.reference_threshold,
         "evidence floor": thresholds.evidence_floor,
-        "version": manifest.version,
+        "version": knowledge.version,
         "built": manifest.created_at,
     }.items():
         table.add_row(label, Text(str(value)))
@@ -205,14 +216,14 @@ def graph() -> None:
 
 @trace_app.command("list")
 def list_traces(
-    kb: Annotated[Path | None, typer.Option("--kb", envvar="LOOKUP_KB")] = None,
+    kb: OptionalKnowledgePath = None,
     traces: TracesUrl = None,
     limit: Annotated[int, typer.Option(min=1, help="Most rows to show.")] = 20,
 ) -> None:
     """List the latest lookups, newest first."""
     table = Table(box=None)
     for heading in ("id", "time (UTC)", "query", "status", "fallback", "blocks", "ms"):
-        table.add_column(heading, no_wrap=True)
+        table.add_column(heading, no_wrap=True, min_width=_LEAST_WIDTHS.get(heading))
     with _traces(kb, traces) as store:
         rows = store.rows(limit)
     for row in rows:
@@ -223,7 +234,7 @@ def list_traces(
 @trace_app.command("show")
 def show_trace(
     invocation_id: Annotated[str, typer.Argument(help="Id of a lookup, or its beginning.")],
-    kb: Annotated[Path | None, typer.Option("--kb", envvar="LOOKUP_KB")] = None,
+    kb: OptionalKnowledgePath = None,
     traces: TracesUrl = None,
 ) -> None:
     """Print everything that was recorded of one lookup, as JSON."""
@@ -236,42 +247,57 @@ def show_trace(
     typer.echo(json.dumps(asdict(row), ensure_ascii=False, indent=2, default=str))
 
 
-def print_result(result: LookupResult, traces: str) -> None:
-    """Print a result for a reader."""
+def _print_result(result: LookupResult, traces: str, blocks: int) -> None:
+    """Print a result for a reader: what was found, then how."""
     trace = result.retrieval_trace
     color = {"sufficient": "green", "weak": "yellow", "unavailable": "red"}.get(
         result.evidence_status, "magenta"
     )
-    _out.print(Text(f"{result.evidence_status}: {result.message}", style=f"bold {color}"))
-    for block in result.evidence_blocks:
-        if block.source not in {part.source for part in result.context_pack.included}:
-            continue
+    level = f", relevance {result.relevance_level}" if result.found else ""
+    _out.print(Text(f"{result.evidence_status}{level}: {result.message}", style=f"bold {color}"))
+    for block in result.evidence_blocks[:blocks]:
         place = f"{block.source}, lines {block.lines.start}-{block.lines.end}"
         _out.print()
         _out.print(Text(f"[{block.rank}] {' > '.join(block.breadcrumb)}", style="bold"))
-        _out.print(Text(f"    {place}  similarity {block.similarity:.2f}", style="dim"))
+        numbers = f"score {block.score:.2f}, similarity {block.similarity:.2f}"
+        _out.print(Text(f"    {place}: {numbers}", style="dim"))
         _out.print(Text(f"    {', '.join(block.hit_reasons)}", style="dim"))
         _out.print(Text(block.content))
     _out.print()
-    for attempt in trace.attempts:
-        top = "none" if attempt.top_similarity is None else f"{attempt.top_similarity:.2f}"
-        where = "everything" if attempt.filter is None else f"category {attempt.filter['category']}"
-        _out.print(
-            Text(
-                f"searched {where} ({attempt.reason}): best similarity {top}, threshold "
-                f"{attempt.reference_threshold:.2f}, {attempt.outcome}"
-            )
-        )
-    if trace.fallback_reason:
-        _out.print(Text(f"filter dropped: {trace.fallback_reason}", style="yellow"))
-    stages = [timing.stage for timing in trace.timings if timing.stage != "framework"]
-    _out.print(Text(f"path: {' -> '.join(stages)}"))
-    if result.completeness_hint.level == "partial":
-        _out.print(Text(f"incomplete: {result.completeness_hint.note}"))
+    if blocks < len(result.evidence_blocks):
+        more = len(result.evidence_blocks) - blocks
+        _out.print(f"and {more} more; show them with --blocks {len(result.evidence_blocks)}")
+    for line in _history(result):
+        _out.print(Text(line))
     if trace.record_error:
         _err.print(Text(f"not recorded: {trace.record_error}", style="red"))
     else:
         _out.print(Text(f"trace: row {trace.invocation_id} in {traces}"))
+
+
+def _history(result: LookupResult) -> Iterator[str]:
+    """Say how the evidence was looked for, a line each."""
+    trace = result.retrieval_trace
+    if trace.query_cut:
+        yield f"the query was cut: {trace.query_length} characters are more than are read"
+    for attempt in trace.attempts:
+        top = "none" if attempt.top_similarity is None else f"{attempt.top_similarity:.2f}"
+        where = "everything" if attempt.filter is None else f"category {attempt.filter['category']}"
+        yield (
+            f"searched {where} ({attempt.reason}): best similarity {top}, reference threshold "
+            f"{attempt.reference_threshold:.2f}, {attempt.outcome}"
+        )
+    if trace.fallback_reason:
+        yield f"filter dropped: {trace.fallback_reason}"
+    if trace.answerability is not None:
+        yield f"answerability: {trace.answerability:.2f}, usable from {USABLE:.2f}"
+    if result.context_pack.summary:
+        pack = result.context_pack
+        yield f"packed for an agent: {pack.summary} ({pack.used} of {pack.budget} {pack.unit})"
+    if result.completeness_hint.missing_terms:
+        yield f"not mentioned: {', '.join(result.completeness_hint.missing_terms)}"
+    stages = [timing.stage for timing in trace.timings if timing.stage != "framework"]
+    yield f"path: {' -> '.join(stages)}"
 
 
 def _print_problems(report: LoadReport) -> None:
@@ -282,7 +308,12 @@ def _print_problems(report: LoadReport) -> None:
     if len(report.problems) > _MAX_PROBLEMS:
         _err.print(f"... and {len(report.problems) - _MAX_PROBLEMS} more")
     if report.problems:
-        _err.print(f"{len(report.problems) - errors} warnings, {errors} errors")
+        warnings = len(report.problems) - errors
+        _err.print(f"{_counted(warnings, 'warning')}, {_counted(errors, 'error')}")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 @contextmanager

@@ -5,7 +5,7 @@ ship. Change a section by name:
 `LookupConfig(retrieval=RetrievalConfig(reference_threshold=0.5))`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -67,9 +67,6 @@ class RetrievalConfig(Section):
     evidence_floor: float | None = Field(default=None, ge=0, le=1)
     """Similarity under which a candidate is not evidence; by default the knowledge base's own."""
 
-    strict: bool = False
-    """Raise what goes wrong instead of returning `unavailable`."""
-
 
 class EvidenceConfig(Section):
     """What becomes evidence."""
@@ -85,7 +82,7 @@ class RerankConfig(Section):
     """Similarity of the block's best passage."""
 
     bm25: float = Field(default=0.4, ge=0)
-    """BM25 score over the best one among the candidates."""
+    """BM25 score over the best one among the usable blocks."""
 
     coverage: float = Field(default=0.3, ge=0)
     """Share of the query's terms in the text, weighted by their rarity."""
@@ -174,9 +171,23 @@ class LookupContext:
 
 
 def as_groups(groups: object) -> frozenset[str]:
-    """Read access groups from a collection or one name; whatever is no text is no group."""
-    if isinstance(groups, str):
-        return frozenset({groups})
-    if not isinstance(groups, Iterable):
+    """Read access groups from a collection, one name, or None.
+
+    Raises:
+        TypeError: It is something else; a caller whose groups cannot be read is not let in.
+    """
+    if groups is None:
         return frozenset()
-    return frozenset(group for group in cast("Iterable[object]", groups) if isinstance(group, str))
+    if isinstance(groups, str):
+        return frozenset({groups.strip()})
+    if not isinstance(groups, Iterable):
+        raise TypeError(f"access groups must be a collection of names, not {type(groups).__name__}")
+    names = cast("Iterable[object]", groups)
+    return frozenset(name.strip() for name in names if isinstance(name, str))
+
+
+def groups_of(context: object) -> frozenset[str]:
+    """Read the caller's groups from a run's context, an object or a mapping; else none."""
+    if isinstance(context, Mapping):
+        return as_groups(cast("Mapping[str, object]", context).get("groups"))
+    return as_groups(getattr(context, "groups", None))

@@ -162,7 +162,7 @@ class RetrievalAttempt(Contract):
     """Different texts that the search returned."""
 
     evidence_count: int | None = Field(default=None, ge=0)
-    """Usable blocks built afterwards; null when the attempt was left before that."""
+    """Usable blocks built afterwards, before the best are chosen; null when it was left before."""
 
     top_similarity: float | None = Field(default=None, ge=0, le=1)
     """Similarity of the best candidate."""
@@ -203,7 +203,7 @@ class RetrievalTrace(Contract):
     """Characters of the query as given."""
 
     query_cut: bool
-    """Whether its middle was cut out."""
+    """Whether its middle was cut out, for the limit or for what the embedder reads."""
 
     transformed_query: str
     """The query that was searched for first."""
@@ -221,13 +221,13 @@ class RetrievalTrace(Contract):
     """Different texts that post-processing received."""
 
     evidence_block_count: int = Field(default=0, ge=0)
-    """Usable blocks."""
+    """Blocks in the result."""
 
     answerability: float | None = Field(default=None, ge=0, le=1)
     """Estimated probability that the evidence answers the query; null when nothing was searched."""
 
     knowledge_version: str
-    """Changes whenever the content of the knowledge base changes."""
+    """Changes whenever what the caller may see of the knowledge base changes."""
 
     embedder: str
     """Name of the embedding model."""

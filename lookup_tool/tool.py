@@ -7,14 +7,14 @@ Nothing that goes wrong inside ends an agent's run: it comes back as `unavailabl
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
 from langchain_core.tools import StructuredTool
 from langgraph.prebuilt import ToolRuntime
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lookup_tool.config import LookupConfig, LookupContext, as_groups
+from lookup_tool.config import LookupConfig, LookupContext, as_groups, groups_of
 from lookup_tool.contracts import HintSummary, LookupResult, RetrievalTrace
 from lookup_tool.graph.app import TOOL_NAME, open_traces
 from lookup_tool.graph.build import draw
@@ -131,8 +131,6 @@ class _Lookup:
             )
             result: LookupResult = state["result"]
         except Exception as error:
-            if self._config.retrieval.strict:
-                raise
             logger.exception("%s failed", self._name)
             result = self._unavailable(query, error)
         return content_of(result), result.model_dump(mode="json")
@@ -142,10 +140,7 @@ class _Lookup:
             return as_groups(self._groups(runtime))
         if self._groups is not None:
             return as_groups(self._groups)
-        context = None if runtime is None else runtime.context
-        if isinstance(context, Mapping):
-            return as_groups(context.get("groups"))
-        return as_groups(getattr(context, "groups", None))
+        return groups_of(None if runtime is None else runtime.context)
 
     def _unavailable(self, query: str, error: Exception) -> LookupResult:
         """Build and record the result of a lookup that failed outside its searches."""
@@ -156,7 +151,7 @@ class _Lookup:
             query_cut=prepared.cut,
             transformed_query=prepared.text,
             hints=HintSummary(),
-            knowledge_version=self._knowledge.version,
+            knowledge_version=self._knowledge.version_for(frozenset()),
             embedder=self._knowledge.embedder,
             invocation_id=uuid.uuid4().hex,
             error=type(error).__name__,
@@ -169,7 +164,7 @@ class _Lookup:
 
 def content_of(result: LookupResult) -> str:
     """Return what the model sees: a status line and the packed evidence, or the message alone."""
-    if not result.found:
+    if not result.context_pack.included:
         return result.message
     missing = result.completeness_hint.missing_terms
     note = f" Not mentioned in the evidence: {', '.join(missing)}." if missing else ""

@@ -19,7 +19,7 @@ from sqlalchemy import (
     URL,
     Boolean,
     Column,
-    DateTime,
+    Dialect,
     Engine,
     Float,
     Integer,
@@ -28,6 +28,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TypeDecorator,
     create_engine,
     delete,
     event,
@@ -47,13 +48,33 @@ SCHEMA_VERSION = 1
 BUSY_TIMEOUT_MS = 10_000
 IN_MEMORY = "sqlite://"
 
+_NAME = "tool_invocation"
+
+
+class _Time(TypeDecorator[datetime]):
+    """UTC times, as ISO text in SQLite; one that cannot be read becomes None."""
+
+    impl = String(40)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:
+        return None if value is None else value.astimezone(UTC).isoformat(" ", "microseconds")
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        try:
+            read = datetime.fromisoformat(str(value))
+        except ValueError:
+            return None
+        return read.replace(tzinfo=UTC) if read.tzinfo is None else read
+
+
 _TABLE = Table(
-    "tool_invocation",
+    _NAME,
     MetaData(),
     Column("id", Integer, primary_key=True),
     Column("invocation_id", String(64), index=True),
     Column("tool_name", String(200)),
-    Column("created_at", DateTime(timezone=True)),
+    Column("created_at", _Time),
     Column("query", Text),
     Column("found", Boolean),
     Column("evidence_status", String(20)),
@@ -139,7 +160,7 @@ class TraceStore:
     def prune(self, before: datetime) -> int:
         """Delete rows that were created earlier; return how many."""
         self._prepare()
-        older = delete(_TABLE).where(_TABLE.c.created_at < before.astimezone(UTC))
+        older = delete(_TABLE).where(_TABLE.c.created_at < before)
         with self._errors("cannot write to"), self._engine.begin() as connection:
             return connection.execute(older).rowcount
 
@@ -163,32 +184,28 @@ class TraceStore:
             self._ready = True
 
     def _complete(self) -> None:
-        """Add the columns that an older table lacks; refuse one that a newer version made."""
-        columns = inspect(self._engine).get_columns(_TABLE.name)
+        """Add the columns that an older table lacks; leave one that a newer version made alone."""
+        columns = {each["name"].lower(): each for each in inspect(self._engine).get_columns(_NAME)}
+        newest = None
+        if "schema_version" in columns:
+            with self._engine.connect() as connection:
+                newest = connection.execute(select(func.max(_TABLE.c.schema_version))).scalar()
         foreign = [
-            column["name"]
-            for column in columns
-            if column["name"] not in _TABLE.columns
-            and not column["nullable"]
-            and column["default"] is None
+            name
+            for name, column in columns.items()
+            if name not in _TABLE.columns and not column["nullable"] and column["default"] is None
         ]
-        if foreign:
+        if foreign or (newest is not None and newest > SCHEMA_VERSION):
+            what = f"has a column {foreign[0]!r}" if foreign else f"holds rows of schema {newest}"
             raise TraceStoreError(
-                f"{self.url}: {_TABLE.name} has a column {foreign[0]!r} that this version "
-                "cannot fill; upgrade lookup-tool, or name another store"
+                f"{self.url}: {_NAME} {what}, which this version cannot write; upgrade "
+                "lookup-tool, or name another store"
             )
-        present = {column["name"] for column in columns}
         with self._engine.begin() as connection:
             for column in _TABLE.columns:
-                if column.name not in present:
+                if column.name not in columns:
                     ddl = CreateColumn(column).compile(self._engine)
-                    connection.exec_driver_sql(f"ALTER TABLE {_TABLE.name} ADD COLUMN {ddl}")
-            newest = connection.execute(select(func.max(_TABLE.c.schema_version))).scalar()
-        if newest is not None and newest > SCHEMA_VERSION:
-            raise TraceStoreError(
-                f"{self.url}: it holds rows of schema {newest}, this version writes "
-                f"{SCHEMA_VERSION}; upgrade lookup-tool, or name another store"
-            )
+                    connection.exec_driver_sql(f"ALTER TABLE {_NAME} ADD COLUMN {ddl}")
 
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:
@@ -201,6 +218,8 @@ class TraceStore:
 
 
 def _parsed(url: str | Path) -> URL:
+    if url == ":memory:":
+        url = IN_MEMORY
     if isinstance(url, Path) or "://" not in url:
         return URL.create("sqlite", database=Path(url).absolute().as_posix())
     try:
@@ -228,9 +247,12 @@ def _engine(url: URL) -> Engine:
 
 def _sqlite_file(url: URL) -> Path | None:
     """Return the file of an SQLite database; None for one in memory, or another database."""
-    if url.get_backend_name() != "sqlite" or url.database in {None, "", ":memory:"}:
+    if url.get_backend_name() != "sqlite" or not url.database:
         return None
-    return Path(str(url.database))
+    name = url.database.removeprefix("file:").partition("?")[0]
+    if name in {"", ":memory:"} or "memory" in url.query.get("mode", ()):
+        return None
+    return Path(name)
 
 
 @contextmanager
@@ -259,8 +281,4 @@ def _strict_json(value: Any) -> str:
 
 
 def _row(record: Any) -> TraceRow:
-    values = {field.name: record[field.name] for field in fields(TraceRow)}
-    created = values["created_at"]
-    if created is not None and created.tzinfo is None:  # SQLite keeps no zone
-        values["created_at"] = created.replace(tzinfo=UTC)
-    return TraceRow(**values)
+    return TraceRow(**{field.name: record[field.name] for field in fields(TraceRow)})

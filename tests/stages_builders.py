@@ -28,6 +28,7 @@ _PASSAGE = StoredPassage(
     breadcrumb=("Title",),
     text="Text.",
     lead="",
+    joint="",
     start_line=1,
     end_line=1,
 )

@@ -54,7 +54,7 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_ask_shows_evidence_path_and_trace(kb: Path) -> None:
     said = run("ask", "How many days of annual leave do I get?", "--kb", kb).lines
 
-    assert said[0].startswith("sufficient: Found evidence in ")
+    assert said[0].startswith("sufficient, relevance high: Found evidence in ")
     assert "[1] Annual leave > How many days you get" in said
     assert any("hr/annual-leave.md#how-many-days-you-get, lines 17-19" in line for line in said)
     assert said[-2].startswith("path: transform_query -> retrieve_filtered -> build_evidence")

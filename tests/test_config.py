@@ -144,11 +144,16 @@ def generated(*names: str) -> Iterable[str]:
         pytest.param(generated("a", "b"), {"a", "b"}, id="generator"),
         pytest.param(["a", None, 1, b"b", ["c"]], {"a"}, id="others are no groups"),
         pytest.param(b"people-team", set(), id="bytes"),
-        pytest.param(7, set(), id="number"),
-        pytest.param(object(), set(), id="object"),
+        pytest.param([" a "], {"a"}, id="white space around a name"),
     ],
 )
 def test_groups_are_read_from_whatever_the_application_gives(
     given: object, groups: set[str]
 ) -> None:
     assert as_groups(given) == groups
+
+
+@pytest.mark.parametrize("given", [7, object()], ids=["number", "object"])
+def test_groups_that_cannot_be_read_are_refused(given: object) -> None:
+    with pytest.raises(TypeError, match="collection of names"):
+        as_groups(given)

@@ -1,5 +1,8 @@
 """The machine as a compiled graph, for LangGraph applications."""
 
+import threading
+from weakref import WeakKeyDictionary
+
 from langgraph.graph.state import CompiledStateGraph
 
 from lookup_tool.config import LookupConfig, LookupContext
@@ -12,6 +15,9 @@ from lookup_tool.traces import IN_MEMORY, TraceStore
 LookupGraph = CompiledStateGraph[LookupState, LookupContext, LookupInput, LookupOutput]
 
 TOOL_NAME = "lookup_knowledge"
+
+_own: WeakKeyDictionary[KnowledgeBase, TraceStore] = WeakKeyDictionary()
+_opening = threading.Lock()
 
 
 def build_lookup_graph(
@@ -36,15 +42,19 @@ def build_lookup_graph(
     return draw(LookupNodes(knowledge, config or LookupConfig(), store, TOOL_NAME)).compile()
 
 
-def open_traces(knowledge: KnowledgeBase, traces: TraceStore | str | None) -> TraceStore:
-    """Return the given store, or open the one that belongs to the knowledge base.
+def open_traces(knowledge: KnowledgeBase, traces: TraceStore | str | None = None) -> TraceStore:
+    """Return the given store, or the one that belongs to the knowledge base.
 
-    The knowledge base's own is opened at the first lookup: where it cannot be written, results say
-    so, and lookups go on.
+    There is one of these for each opened knowledge base, and it is closed with it. It is opened at
+    the first lookup: where it cannot be written, results say so, and lookups go on.
     """
     if isinstance(traces, TraceStore):
         return traces
     if traces is not None:
         return TraceStore(traces)
-    own = IN_MEMORY if knowledge.in_memory else knowledge.path / "traces.sqlite"
-    return TraceStore(own, lazy=True)
+    with _opening:
+        if knowledge not in _own:
+            place = IN_MEMORY if knowledge.in_memory else knowledge.path / "traces.sqlite"
+            _own[knowledge] = TraceStore(place, lazy=True)
+            knowledge.at_close(_own[knowledge].close)
+        return _own[knowledge]

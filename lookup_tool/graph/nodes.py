@@ -1,15 +1,15 @@
 """The nodes: each reads the state, calls its stage and returns the keys that it wrote."""
 
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import wraps
 from time import perf_counter
 from typing import Protocol
 
 from langgraph.runtime import Runtime
 
-from lookup_tool.config import LookupConfig, LookupContext, as_groups
+from lookup_tool.config import LookupConfig, LookupContext, groups_of
 from lookup_tool.contracts import (
     ContextPack,
     FallbackReason,
@@ -18,10 +18,12 @@ from lookup_tool.contracts import (
     RetrievalTrace,
     StageTiming,
 )
+from lookup_tool.errors import ConfigurationError
 from lookup_tool.graph.state import LookupState
 from lookup_tool.knowledge.base import KnowledgeBase
 from lookup_tool.knowledge.hints import QueryHints
 from lookup_tool.knowledge.search import Candidate, SearchRequest, SearchResult
+from lookup_tool.knowledge.vectors import DIGITS
 from lookup_tool.stages.assemble import Findings, assemble
 from lookup_tool.stages.evidence import EvidenceSet, build_evidence
 from lookup_tool.stages.pack import pack
@@ -68,10 +70,14 @@ class LookupNodes:
     def transform_query(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
         """Clean the query, recognize hints, decide how to search, and reset the thread's state."""
         started = perf_counter()
-        readable = self.knowledge.manifest.embedder.max_characters
-        transformed = transform(state["query"], self.config.query, readable)
+        query = state.get("query")
+        if not isinstance(query, str):
+            raise ConfigurationError(
+                f"the graph needs a `query`, a string; it got {type(query).__name__}"
+            )
+        transformed = transform(query, self.config.query)
         enabled = self.config.hints.enabled
-        groups = _groups(runtime)
+        groups = groups_of(runtime.context)
         hints = self.knowledge.hints(transformed.text, groups) if enabled else QueryHints()
         return {
             "invocation_id": uuid.uuid4().hex,
@@ -91,7 +97,8 @@ class LookupNodes:
     def retrieve_filtered(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
         """Search the category that the hints agree on, with the transformed query."""
         hints = state["hints"]
-        request = self._request(state["transformed"].text, hints.category, state, runtime)
+        request = self._request(state["transformed"].text, state, runtime)
+        request = replace(request, category=hints.category, category_name=hints.category_name)
         retrieved = self._search(request, f"category_filter: {hints.because}", ())
         return {"found": retrieved.found, "attempts": (retrieved.attempt,)}
 
@@ -102,7 +109,7 @@ class LookupNodes:
         attempts = state["attempts"]
         query = state["transformed"].raw if attempts else state["transformed"].text
         reason = FALLBACKS[attempts[-1].outcome] if attempts else "no_filter"
-        request = self._request(query, None, state, runtime)
+        request = self._request(query, state, runtime)
         retrieved = self._search(request, reason, state["found"].candidates)
         return {"found": retrieved.found, "attempts": (*attempts, retrieved.attempt)}
 
@@ -114,7 +121,9 @@ class LookupNodes:
             found.terms,
             evidence_floor=self._evidence_floor,
             midpoint=self.knowledge.thresholds.midpoint,
-            good_enough=self.config.retrieval.reference_threshold,
+            good_enough=None
+            if self.config.retrieval.reference_threshold is None
+            else self._reference_threshold,
         )
         *before, last = state["attempts"]
         noted = last.model_copy(
@@ -143,13 +152,13 @@ class LookupNodes:
     def assemble_result(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
         """Put the result together."""
         findings = Findings(
-            trace=self._trace(state),
+            trace=self._trace(state, groups_of(runtime.context)),
             terms=tuple(state["found"].terms),
             evidence=tuple(state["evidence"].blocks),
             blocks=tuple(state["blocks"]),
             rerank_trace=state["rerank_trace"],
             pack=state["pack"],
-            searched=self.knowledge.count(_groups(runtime)),
+            searched=self.knowledge.count(groups_of(runtime.context)),
             retrieval_enabled=self.config.retrieval.enabled,
         )
         return {"result": assemble(findings, self.config.assemble)}
@@ -175,26 +184,20 @@ class LookupNodes:
 
     @property
     def _reference_threshold(self) -> float:
-        configured = self.config.retrieval.reference_threshold
         own = self.knowledge.thresholds.reference_threshold
-        return own if configured is None else configured
+        return _rounded(self.config.retrieval.reference_threshold, own)
 
     @property
     def _evidence_floor(self) -> float:
-        configured = self.config.retrieval.evidence_floor
-        return self.knowledge.thresholds.evidence_floor if configured is None else configured
+        own = self.knowledge.thresholds.evidence_floor
+        return _rounded(self.config.retrieval.evidence_floor, own)
 
     def _request(
-        self,
-        query: str,
-        category: str | None,
-        state: LookupState,
-        runtime: Runtime[LookupContext],
+        self, query: str, state: LookupState, runtime: Runtime[LookupContext]
     ) -> SearchRequest:
         return SearchRequest(
             query=query,
-            groups=_groups(runtime),
-            category=category,
+            groups=groups_of(runtime.context),
             candidates=self.config.retrieval.candidates,
             lexical_candidates=self.config.retrieval.lexical_candidates,
             hints=tuple(state["hints"].matches),
@@ -210,10 +213,9 @@ class LookupNodes:
             reason,
             self._reference_threshold,
             earlier,
-            strict=self.config.retrieval.strict,
         )
 
-    def _trace(self, state: LookupState) -> RetrievalTrace:
+    def _trace(self, state: LookupState, groups: frozenset[str]) -> RetrievalTrace:
         attempts = tuple(state["attempts"])
         searched = any(attempt.outcome != "error" for attempt in attempts)
         fallback: FallbackReason | None = FALLBACKS[attempts[0].outcome] if attempts[1:] else None
@@ -221,7 +223,7 @@ class LookupNodes:
         return RetrievalTrace(
             query=transformed.raw,
             query_length=transformed.length,
-            query_cut=transformed.cut,
+            query_cut=transformed.cut or state["found"].query_cut,
             transformed_query=transformed.text,
             hints=_summary(state["hints"]),
             attempts=attempts,
@@ -229,30 +231,26 @@ class LookupNodes:
             candidate_count=count_texts(state["found"].candidates),
             evidence_block_count=len(state["blocks"]),
             answerability=state["evidence"].answerability if searched else None,
-            knowledge_version=self.knowledge.version,
+            knowledge_version=self.knowledge.version_for(groups),
             embedder=self.knowledge.embedder,
             invocation_id=state["invocation_id"],
             error=attempts[-1].error if attempts else None,
         )
 
 
-def _groups(runtime: Runtime[LookupContext]) -> frozenset[str]:
-    """Read the caller's groups from the run's context, an object or a mapping; else none."""
-    context: object = runtime.context
-    if isinstance(context, Mapping):
-        return as_groups(context.get("groups"))
-    return as_groups(getattr(context, "groups", None))
+def _rounded(configured: float | None, own: float) -> float:
+    """Return a threshold with as many digits as a similarity has, so that equal ones compare so."""
+    return round(own if configured is None else configured, DIGITS)
 
 
 def _summary(hints: QueryHints) -> HintSummary:
     def texts(*kinds: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(m.text for m in hints.matches if m.kind in kinds))
 
-    allowed = [category for match in hints.matches for category in match.categories if category]
     return HintSummary(
         titles=hints.titles,
         keywords=texts("keyword"),
-        categories=tuple(dict.fromkeys(allowed)),
+        categories=tuple(name for _, name in hints.category_names),
         entities=texts("entity"),
         entry_count=hints.entry_count,
     )

@@ -4,9 +4,11 @@ Everything that a caller may not see is left out here, in every method: `groups`
 phrases and entries exist for that call.
 """
 
+import hashlib
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,7 +18,7 @@ from langchain_core.embeddings import Embeddings
 
 from lookup_tool.config import LookupConfig
 from lookup_tool.embeddings import DEFAULT, Embedder, Thresholds
-from lookup_tool.errors import EmbedderMismatchError, SourceNotFoundError
+from lookup_tool.errors import EmbedderMismatchError, KnowledgeError, SourceNotFoundError
 from lookup_tool.knowledge.build import Progress, build_generation
 from lookup_tool.knowledge.documents import (
     LoadReport,
@@ -28,6 +30,7 @@ from lookup_tool.knowledge.hints import QueryHints
 from lookup_tool.knowledge.passage_store import StoredEntry
 from lookup_tool.knowledge.search import SearchRequest, SearchResult, search
 from lookup_tool.knowledge.snapshot import Manifest, Snapshot, open_current
+from lookup_tool.knowledge.tokens import bound, visible
 
 _SAME_VECTOR = 0.999
 """Least cosine between a stored vector and the same text embedded again by the same model."""
@@ -57,6 +60,7 @@ class KnowledgeBase:
         self._snapshot = snapshot
         self._embedder = embedder
         self._temporary = temporary
+        self._at_close: list[Callable[[], None]] = []
         self._verified = report is not None
         self._verifying = threading.Lock()
         self.report = report or LoadReport(entries=self.manifest.entries)
@@ -84,13 +88,19 @@ class KnowledgeBase:
 
         Raises:
             KnowledgeNotFoundError: `docs` is no folder.
+            KnowledgeError: `docs` holds no entries and would replace a knowledge base, or `into`
+                cannot be written or holds something else.
             KnowledgeBusyError: Another process is writing at `into`.
             EmbeddingError: The embedder gave vectors of a wrong shape, or none that is usable.
         """
         step = progress or _no_progress
         problems = Problems()
-        entries = load_folder(Path(docs), problems, lambda done, total: step("read", done, total))
         model = Embedder(embedder)
+        entries = load_folder(Path(docs), problems, lambda done, total: step("read", done, total))
+        if not entries and (Path(into) / "CURRENT").exists():
+            raise KnowledgeError(
+                Path(docs), f"holds no entries; the knowledge base in {into} was left as it is"
+            )
         settings = (config or LookupConfig()).passages
         build_generation(entries, Path(into), problems, model, settings=settings, progress=step)
         report = LoadReport(len(entries), tuple(problems.found))
@@ -158,9 +168,15 @@ class KnowledgeBase:
 
     def close(self) -> None:
         """Release the files; a knowledge base in memory is gone afterwards."""
+        for release in self._at_close:
+            release()
         self._snapshot.close()
         if self._temporary is not None:
             self._temporary.cleanup()
+
+    def at_close(self, release: Callable[[], None]) -> None:
+        """Call a function when the knowledge base is closed."""
+        self._at_close.append(release)
 
     def __enter__(self) -> Self:
         return self
@@ -186,7 +202,15 @@ class KnowledgeBase:
     @property
     def version(self) -> str:
         """Hash of the content: the same documents give the same version."""
-        return self.manifest.version
+        return self._version(range(len(self.manifest.versions)))
+
+    def version_for(self, groups: frozenset[str]) -> str:
+        """Hash of what these groups may see; what they may not see does not change it."""
+        return self._version(self._snapshot.permitted(groups))
+
+    def _version(self, access_sets: Iterable[int]) -> str:
+        seen = "".join(self.manifest.versions[number] for number in access_sets)
+        return hashlib.sha256(seen.encode()).hexdigest()[:12]
 
     @property
     def embedder(self) -> str:
@@ -227,9 +251,11 @@ class KnowledgeBase:
         if not self.count(request.groups):
             return SearchResult()
         self._verify_embedder()
-        vector = self._embedder.embed_query(request.query)
+        text = " ".join(visible(request.query).split())
+        read = bound(text, self.manifest.embedder.max_characters or len(text))
+        vector = self._embedder.embed_query(read or request.query)
         self._check_dimension(len(vector))
-        return search(self._snapshot, vector, request)
+        return replace(search(self._snapshot, vector, request), query_cut=read != text)
 
     def _check_dimension(self, dimension: int) -> None:
         stored = self.manifest.embedder.dimension

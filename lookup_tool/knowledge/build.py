@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -50,6 +50,7 @@ def build_generation(  # noqa: PLR0913 - the ingredients of one build
         for number, (entry, title) in enumerate(zip(entries, titles, strict=True)):
             pieces.extend(_Piece(number, passage) for passage in cut(entry, title, settings))
             progress("cut", number + 1, len(entries))
+        pieces = _own_sources(entries, pieces)
         vectors, usable = embedder.embed_documents(
             [piece.passage.embedded_text for piece in pieces],
             lambda done, total: progress("embed", done, total),
@@ -58,7 +59,7 @@ def build_generation(  # noqa: PLR0913 - the ingredients of one build
         layout = _Layout(entries, pieces, usable)
         vectors = np.ascontiguousarray(vectors[layout.order])
         manifest = Manifest(
-            version=_version(entries, settings, embedder),
+            versions=layout.versions(f"{embedder.name} {settings.model_dump_json()}"),
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             entries=len(entries),
             passages=len(layout.pieces),
@@ -85,10 +86,28 @@ def build_generation(  # noqa: PLR0913 - the ingredients of one build
             write_passages(folder / "passages.sqlite", layout.records(titles))
             progress("index", 2, 3)
             contexts = [" > ".join(piece.passage.breadcrumb) for piece in layout.pieces]
-            LexicalIndex.build(list(zip(contexts, texts, strict=True))).save(folder / "lexical")
+            pairs = list(zip(contexts, texts, strict=True))
+            LexicalIndex.build(pairs, layout.public).save(folder / "lexical")
             progress("index", 3, 3)
 
         write_generation(into, manifest, fill)
+
+
+def _own_sources(entries: Sequence[Entry], pieces: Sequence[_Piece]) -> list[_Piece]:
+    """Rename sections whose source is another entry's already; public ones keep theirs."""
+    owner = {entry.source: number for number, entry in enumerate(entries)}
+    names: dict[tuple[int, str], str] = {}
+    for piece in sorted(pieces, key=lambda piece: entries[piece.entry].access is not None):
+        source = piece.passage.source
+        if (piece.entry, source) not in names:
+            free = source
+            while owner.setdefault(free, piece.entry) != piece.entry:
+                free += "~2"
+            names[piece.entry, source] = free
+    return [
+        replace(p, passage=replace(p.passage, source=names[p.entry, p.passage.source]))
+        for p in pieces
+    ]
 
 
 def _text_ids(texts: Sequence[str]) -> NDArray[np.int32]:
@@ -123,6 +142,20 @@ class _Layout:
             stop = start + len(list(run))
             self.segments.append(Segment(self.access_sets[access], category or None, start, stop))
 
+    def versions(self, settings: str) -> tuple[str, ...]:
+        """Hash the content of each access set, so that none tells of another."""
+        hashes = [hashlib.sha256(settings.encode()) for _ in self.access_sets]
+        for entry, access in zip(self._entries, self._access, strict=True):
+            groups = None if entry.access is None else sorted(entry.access)
+            fields = {**vars(entry), "access": groups}
+            hashes[access].update(json.dumps(fields, sort_keys=True).encode())
+        return tuple(each.hexdigest() for each in hashes)
+
+    @property
+    def public(self) -> int:
+        """How many rows everybody may see; they come first."""
+        return sum(each.stop - each.start for each in self.segments if each.access is None)
+
     def _key(self, piece: _Piece) -> tuple[int, str]:
         return self._access[piece.entry], self._category[piece.entry]
 
@@ -156,15 +189,6 @@ def _report_unusable(
             f"{embedder} gave no usable vector (zero, NaN or infinite) for this passage",
             "it cannot be found; reword it or use another embedder",
         )
-
-
-def _version(entries: Sequence[Entry], settings: PassageConfig, embedder: Embedder) -> str:
-    content = hashlib.sha256(f"{embedder.name} {settings.model_dump_json()}".encode())
-    for entry in entries:
-        access = None if entry.access is None else sorted(entry.access)
-        fields = {**vars(entry), "access": access}
-        content.update(json.dumps(fields, sort_keys=True).encode())
-    return content.hexdigest()[:12]
 
 
 def _categories(entries: Sequence[Entry]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ and remedy. `access` fails closed: whatever cannot be understood is readable by 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date, time
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
@@ -15,19 +16,25 @@ import regex
 from langchain_core.documents import Document
 
 from lookup_tool.errors import KnowledgeNotFoundError
-from lookup_tool.knowledge.frontmatter import Frontmatter, Written, read_frontmatter
-from lookup_tool.knowledge.tokens import fold, visible
+from lookup_tool.knowledge.frontmatter import MAX_DEPTH, Frontmatter, Written, read_frontmatter
+from lookup_tool.knowledge.tokens import encodable, fold, printable
 
-SUFFIXES = frozenset({".md", ".markdown", ".mdx"})
+SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".mkd", ".mkdn", ".mdown", ".mdwn", ".mdtxt"})
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_VALUE_CHARS = 500
+MAX_VALUES = 10_000
+"""Values of one document's metadata, nested ones included."""
+_SEPARATORS = regex.compile(r"[,;\n\uFF0C\u3001\uFF1B\u060C]")
 _GUESSED_FROM = 64
 """Bytes that show an encoding of two or four bytes a character; a multiple of four."""
 _FEWEST_NULS = 2
-_MODULE_LINE = regex.compile(
-    r"import\s.*['\"];?\s*$|export\s+(?:default|const|let|function|class|\{|\*)"
+_MODULES = regex.compile(
+    r"""\A (?: \s* (?: import\s (?:[^;'"]*?\sfrom\s*)? (?:'[^'\n]+'|"[^"\n]+") ;?
+      | export\s+(?:const|let|default|function)\s[^\n]* ) [ \t]* (?:\n|\Z) )+""",
+    regex.VERBOSE,
 )
+"""The statements at the top of an MDX file, which are code and no text."""
 
 Access = frozenset[str] | None
 """Groups that may read an entry; None is everybody, the empty set nobody."""
@@ -116,7 +123,8 @@ def load_folder(
         KnowledgeNotFoundError: `root` is no folder.
     """
     if not root.is_dir():
-        raise KnowledgeNotFoundError(root, "no such folder; give the folder of markdown files")
+        what = "is a file" if root.is_file() else "no such folder"
+        raise KnowledgeNotFoundError(root, f"{what}; give the folder of markdown files")
     paths = sorted(_markdown_files(root, problems), key=lambda path: path.as_posix())
     entries: list[Entry] = []
     names = _Names()
@@ -151,35 +159,34 @@ def parse_entry(text: str, source: str, problems: Problems) -> Entry:
     for fault in block.problems:
         problems.warn(source, fault.line, fault.problem, fault.remedy)
     if source.lower().endswith(".mdx"):
-        block = replace(block, body=_without_modules(block.body))
+        block = replace(block, body=_MODULES.sub(_blank, block.body))
     return _entry(source, block, problems)
 
 
-def _without_modules(body: str) -> str:
-    """Blank the `import` and `export` statements of MDX, which are code and no text."""
-    fenced = False
-    kept: list[str] = []
-    for line in body.split("\n"):
-        fenced ^= line.lstrip().startswith(("```", "~~~"))
-        kept.append("" if not fenced and _MODULE_LINE.match(line) else line)
-    return "\n".join(kept)
+def _blank(found: "regex.Match[str]") -> str:
+    return "\n" * found[0].count("\n")
 
 
 def entries_from_documents(documents: Iterable[Document], problems: Problems) -> list[Entry]:
     """Turn LangChain documents into entries.
 
     The identity is the metadata's `source`, else the document's id, else its number. Documents of
-    one source, such as the pages of a file, get `#part-2` and so on.
+    one source, such as the pages of a file, get `~2`, `~3` and so on.
     """
     entries: list[Entry] = []
-    names = _Names()
     for number, document in enumerate(documents, start=1):
-        metadata = {fold(str(key)): _plain_value(value) for key, value in document.metadata.items()}
+        metadata = _metadata(document.metadata)
         given = _text(metadata.get("source")) or document.id or f"document-{number}"
-        source = names.take(given.replace("\\", "/"))
-        entry = parse_entry(_encodable(document.page_content), source, problems)
-        outside = _entry(source, Frontmatter(fields=metadata, body=""), problems)
+        source = given.replace("\\", "/")
+        entry = parse_entry(encodable(document.page_content), source, problems)
+        keys = [fold(_written(key)) for key in document.metadata]
+        twice = keys.count("access") > 1  # spelled differently: which one is meant?
+        outside = _entry(source, Frontmatter(fields=metadata, seals=twice), problems)
         entries.append(_merged(entry, outside))
+    # Public entries are named first: their names tell nothing of others.
+    names = _Names()
+    for place in sorted(range(len(entries)), key=lambda place: entries[place].access is not None):
+        entries[place] = replace(entries[place], source=names.take(entries[place].source))
     return entries
 
 
@@ -267,37 +274,56 @@ def _text(value: Any) -> str | None:
         return next((text for item in value if (text := _text(item))), None)
     if not isinstance(value, str):
         return None
-    return " ".join(visible(_encodable(value)).split()) or None
+    return printable(value) or None
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    """Return the texts of a list, or of one string with commas, without repetitions."""
-    items = value.split(",") if isinstance(value, str) else value
+    """Return the texts of a list, or of one string with separators, without repetitions."""
+    items = _SEPARATORS.split(value) if isinstance(value, str) else value
     if not isinstance(items, list):
         return ()
     texts = (_text(item) for item in items if isinstance(item, str))
     return tuple(dict.fromkeys(text for text in texts if text))
 
 
-def _plain_value(value: Any) -> Any:
-    """Turn any Python value into strings, None, lists and dicts of those."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return _encodable(value)
-    if isinstance(value, Mapping):
-        return {fold(str(key)): _plain_value(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        items = sorted(value, key=str) if isinstance(value, set | frozenset) else value
-        return [_plain_value(item) for item in items]
-    if hasattr(value, "isoformat"):
-        return Written(value.isoformat())
-    return Written(_encodable(str(value)[:MAX_VALUE_CHARS]))
+def _metadata(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """Turn any Python mapping into strings, None, lists and dicts of those, bounded."""
+    plain = _PlainValues().value(values, depth=0)
+    return plain if isinstance(plain, dict) else {}
 
 
-def _encodable(text: str) -> str:
-    """Replace lone surrogates, which no file and no database can hold."""
-    return text.encode("utf-8", "replace").decode()
+class _PlainValues:
+    """Turns Python values into plain ones; too many of them become their type's name."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+
+    def value(self, value: Any, depth: int) -> Any:
+        self._seen += 1
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return encodable(value)
+        if depth > MAX_DEPTH or self._seen > MAX_VALUES:
+            return Written(type(value).__name__)
+        if isinstance(value, Mapping):
+            return {
+                encodable(fold(_written(key))): self.value(item, depth + 1)
+                for key, item in value.items()
+            }
+        if isinstance(value, list | tuple | set | frozenset):
+            items = [self.value(item, depth + 1) for item in value]
+            return sorted(items, key=str) if isinstance(value, set | frozenset) else items
+        return Written(_written(value))
+
+
+def _written(value: object) -> str:
+    """Write a value as short text; one that cannot be written becomes its type's name."""
+    try:
+        text = value.isoformat() if isinstance(value, date | time) else str(value)
+    except Exception:  # noqa: BLE001 - `__str__` is somebody's code
+        text = type(value).__name__
+    return encodable(text[:MAX_VALUE_CHARS])
 
 
 def _text_of_path(path: Path) -> str:
@@ -306,13 +332,13 @@ def _text_of_path(path: Path) -> str:
 
 
 class _Names:
-    """Gives each entry a name of its own: repeats get `#part-2` and so on."""
+    """Gives each entry a name of its own: repeats get `~2`, `~3` and so on."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
     def take(self, name: str) -> str:
-        names = chain((name,), (f"{name}#part-{number}" for number in count(2)))
+        names = chain((name,), (f"{name}~{number}" for number in count(2)))
         free = next(each for each in names if each not in self._taken)
         self._taken.add(free)
         return free
@@ -328,11 +354,22 @@ def _markdown_files(root: Path, problems: Problems) -> Iterator[Path]:
             path = Path(folder, name)
             if name.startswith(".") or path.suffix.lower() not in SUFFIXES:
                 continue
-            if path.is_symlink() and not path.resolve().is_relative_to(inside):
+            if fault := _fault(path, inside):
                 source = _text_of_path(path.relative_to(root))
-                problems.error(source, None, "links out of the folder", "copy the file instead")
+                problems.error(source, None, fault, "copy the file instead")
                 continue
             yield path
+
+
+def _fault(path: Path, inside: Path) -> str | None:
+    """Say why a path is not to be read; None for a plain file, or a link to one, in the folder."""
+    try:
+        target = path.resolve(strict=True)
+    except (OSError, RuntimeError):  # a loop is a RuntimeError until Python 3.13
+        return "links to nothing"
+    if not target.is_relative_to(inside):
+        return "links out of the folder"
+    return None if target.is_file() else "is no plain file"
 
 
 def _decode(raw: bytes, source: str, problems: Problems) -> str:

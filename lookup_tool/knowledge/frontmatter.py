@@ -8,7 +8,7 @@ YAML (`---`) and TOML (`+++`) are read. To read another style, add it to `_READE
 """
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
@@ -28,11 +28,13 @@ MAX_NODES = 10_000
 """Nodes of one block with every alias written out; an alias bomb has millions."""
 MAX_DEPTH = 20
 
-_TEXT_TAGS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:value"}
-_NULL_TAG = "tag:yaml.org,2002:null"
 _CORE_TAG = "tag:yaml.org,2002:"
-_PLAIN_TAGS = {f"{_CORE_TAG}{name}" for name in ("bool", "int", "float", "timestamp", "merge")}
-_COLLECTION_TAGS = {f"{_CORE_TAG}{name}" for name in ("map", "seq")}
+_NULL_TAG = f"{_CORE_TAG}null"
+_TEXT_TAGS = {f"{_CORE_TAG}str", f"{_CORE_TAG}value"}
+_KNOWN_TAGS = _TEXT_TAGS | {
+    f"{_CORE_TAG}{name}"
+    for name in ("null", "bool", "int", "float", "timestamp", "merge", "map", "seq")
+}
 
 _BLANK = r"[\s\u200B-\u200F\u2060\uFEFF\x00]*"
 # What an author may have meant as a fence, folded; only those in `_STYLES` are read.
@@ -48,10 +50,15 @@ _ACCESS_KEY = regex.compile(
       | \baccess["']?\s*[:=]\s*["'\[{&*!]""",
     regex.VERBOSE,
 )
-_KEY_LINE = regex.compile(r"""["']?[\w .\-]+["']?\s*[:=]|-\s""")
-_ABOVE = regex.compile(r"\s*(?:<!--.*-->\s*|%.*|\#.*)?")
-_MAX_HEAD = 100
-"""Lines in which metadata without a readable fence are looked for."""
+_KEY_LINE = regex.compile(r"""["']?\w[\w .\-]*+["']?\s*[:=]|-\s""")
+_NO_PROSE = regex.compile(r"""\s|\#|-(?:\s|$)|["'\[\]{}?|>]""")
+# A line that may be metadata wherever it stands above the text: `access`, with any marks in front,
+# and a value that is no sentence.
+_ACCESS_LINE = regex.compile(
+    r"""[^\w\#]*access["'\s]*[:=]\s*(?:["'\[{&*!|>].*|(?:[\w\-]+[,\s]*){0,3})[^\w]*"""
+)
+
+_Reader = Callable[[str], "tuple[dict[str, Any], list[_UnreadableError]]"]
 
 
 class Written(str):
@@ -124,7 +131,7 @@ def _closed_block(
     opening: int,
     closing: int,
     block: str,
-    read: Callable[[str], tuple[dict[str, Any], list[_UnreadableError]]],
+    read: _Reader,
 ) -> Frontmatter:
     body = "\n".join(lines[closing + 1 :])
     try:
@@ -139,7 +146,11 @@ def _closed_block(
                 problems=(BlockProblem(opening + 1 + fault.line, fault.problem, fault.remedy),),
                 seals=_names_access(block),
             )
-        fields, faults = _recover(block, read), [fault]
+        prose = _first_prose(lines, opening + 1, closing)
+        fields, faults = _recover("\n".join(lines[opening + 1 : prose]), read, fault)
+        if prose < closing:
+            # A fence is missing or wrong, and a rule further down was taken for it.
+            body, closing = "\n".join(lines[prose:]), prose - 1
     if "access" not in fields and regex.search(r"""(?m)^["']?access["']?\s*:""", _folded(block)):
         remedy = "close the quotes of the value above it"
         faults.append(_UnreadableError(1, "`access` is part of another value", remedy))
@@ -153,43 +164,50 @@ def _closed_block(
     )
 
 
+def _first_prose(lines: list[str], start: int, stop: int) -> int:
+    """Return the first line that is neither a key nor part of a value; `stop` if there is none."""
+    for number in range(start, stop):
+        line = lines[number]
+        if line.strip() and not _NO_PROSE.match(line) and not _KEY_LINE.match(line):
+            return number
+    return stop
+
+
 def _no_block(lines: list[str], opening: int) -> Frontmatter:
-    """Keep everything as body; notice metadata whose fence is wrong or missing."""
+    """Keep everything as body; notice metadata whose fence is wrong, missing or not at the top."""
     body = "\n".join(lines)
-    seals = _names_access("\n".join(_head(lines[opening:])))
-    problems: tuple[BlockProblem, ...] = ()
-    if seals:
-        remedy = "put the metadata between two lines of three hyphens, at the top of the file"
-        problems = (BlockProblem(opening + 1, "metadata without a readable fence", remedy),)
-    return Frontmatter(body=body, problems=problems, seals=seals)
+    remedy = "put the metadata between two lines of three hyphens, at the top of the file"
+    found = next(_access_lines(lines, opening), None)
+    if found is not None:
+        problem = BlockProblem(found + 1, "`access` stands outside a readable block", remedy)
+        return Frontmatter(body=body, problems=(problem,), seals=True)
+    run = list(takewhile(str.strip, lines[opening:]))
+    strange = _FENCE.fullmatch(fold(run[0])) or run[0].lstrip().startswith(("{", "---"))
+    unopened = _KEY_LINE.match(run[0]) and any(_FENCE.fullmatch(fold(line)) for line in run)
+    if (strange and any(map(_KEY_LINE.search, run[1:]))) or unopened:
+        problem = BlockProblem(
+            opening + 1, "metadata without a readable fence, kept as text", remedy
+        )
+        return Frontmatter(body=body, problems=(problem,))
+    return Frontmatter(body=body)
 
 
-def _head(lines: list[str]) -> list[str]:
-    """Return what may be meant as metadata: a fenced region, or leading `key: value` lines."""
-    above = list(takewhile(_ABOVE.fullmatch, lines[:_MAX_HEAD]))
-    lines = lines[len(above) : _MAX_HEAD]
-    comments = [line for line in above if not line.lstrip().startswith("#")]
-    fences = [i for i, line in enumerate(lines) if _FENCE.fullmatch(fold(line))]
-    if not lines or (len(comments) < len(above) and lines[0].lstrip().startswith("`")):
-        return comments  # a code block under a heading is an example
-    if fences[:1] == [0]:
-        mark = lines[0].lstrip()[:1]
-        closing = next((i for i in fences[1:] if lines[i].lstrip()[:1] == mark), len(lines))
-        return comments + lines[:closing]
-    if lines[0].lstrip().startswith(("{", "<!--", "---")) or (fences and _opens_key(lines[0])):
-        return comments + lines[: fences[0] if fences else None]
-    if _opens_key(lines[0]):
-        return comments + list(takewhile(_belongs, lines))
-    return comments
+def _access_lines(lines: list[str], opening: int) -> Iterator[int]:
+    """Yield the lines above the first section that name access as metadata do.
 
-
-def _opens_key(line: str) -> bool:
-    return _KEY_LINE.match(line) is not None
-
-
-def _belongs(line: str) -> bool:
-    """Tell whether a line opens a key, goes on with a value, or is blank."""
-    return not line.strip() or line[0] in " \t" or _opens_key(line)
+    A code block is an example, unless the file begins with it.
+    """
+    marks = ("```", "~~~")
+    metadata = lines[opening].lstrip().startswith(marks)
+    inside = False
+    for number in range(opening, len(lines)):
+        line = lines[number].lstrip()
+        if not metadata and line.startswith(marks):
+            inside = not inside
+        elif line.startswith("##") and not inside:
+            return
+        elif not inside and _ACCESS_LINE.fullmatch(fold(line.replace("\x00", ""))):
+            yield number
 
 
 def _unterminated(lines: list[str], opening: int, fence: str) -> Frontmatter:
@@ -211,12 +229,13 @@ def _unterminated(lines: list[str], opening: int, fence: str) -> Frontmatter:
 
 
 def _goes_on(body: str) -> bool:
-    """Tell whether the body begins with more metadata, up to a fence, that name access."""
-    lines = body.strip("\n").split("\n")[:_MAX_HEAD]
-    fences = [i for i, line in enumerate(lines) if _FENCE.fullmatch(fold(line))]
-    if fences[:1] != [0] and not (fences and all(map(_belongs, lines[: fences[0]]))):
-        return False
-    return _names_access("\n".join(_head(lines)))
+    """Tell whether the body begins with more metadata that name access."""
+    lines = body.strip("\n").split("\n")
+    fences = (i for i, line in enumerate(lines) if _FENCE.fullmatch(fold(line)))
+    if next(fences, None) == 0:
+        return _names_access("\n".join(lines[: next(fences, None)]))
+    run = list(takewhile(str.strip, lines))
+    return next(_access_lines(run, 0), None) is not None if run else False
 
 
 def _names_access(block: str) -> bool:
@@ -229,25 +248,36 @@ def _folded(block: str) -> str:
 
 def _key_lines(block: str) -> list[int]:
     """Return the indices of lines that open a top-level key."""
-    return [i for i, line in enumerate(block.split("\n")) if regex.match(r"[\w\-. ]+\s*[:=]", line)]
+    return [
+        i for i, line in enumerate(block.split("\n")) if regex.match(r"\w[\w\-. ]*+\s*[:=]", line)
+    ]
 
 
 def _recover(
-    block: str, read: Callable[[str], tuple[dict[str, Any], list[_UnreadableError]]]
-) -> dict[str, Any]:
+    block: str, read: _Reader, fault: _UnreadableError
+) -> tuple[dict[str, Any], list[_UnreadableError]]:
     """Read a broken block key by key, taking a value that is no valid YAML as it was written."""
     lines = block.split("\n")
     starts = _key_lines(block)
     fields: dict[str, Any] = {}
+    faults = [fault]
+    if not starts:
+        return fields, faults
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         try:
-            fields |= read("\n".join(lines[start:end]))[0]
+            found = read("\n".join(lines[start:end]))[0]
         except _UnreadableError:
             key, _, value = lines[start].replace("=", ":", 1).partition(":")
             text = value.strip().strip("'\"")
-            if end == start + 1 and text and text[0] not in "&*!{[|>":
-                fields[fold(key)] = text
-    return fields
+            plain = end == start + 1 and text and text[0] not in "&*!{[|>"
+            found = {fold(key): text} if plain else {}
+        for key, value in found.items():
+            if key in fields:
+                remedy = "remove one of the two; the first was kept"
+                problem = f"the key {key!r} is given twice"
+                faults.append(_UnreadableError(start + 1, problem, remedy))
+            fields.setdefault(key, value)
+    return fields, faults
 
 
 def _read_yaml(block: str) -> tuple[dict[str, Any], list[_UnreadableError]]:
@@ -256,14 +286,18 @@ def _read_yaml(block: str) -> tuple[dict[str, Any], list[_UnreadableError]]:
     try:
         node = yaml.compose(block, Loader=YamlLoader)
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        # Where something was opened that is never closed is where to mend it.
+        mark = error.context_mark or error.problem_mark
+        line = mark.line + 1 if mark else 0
         remedy = "quote values that contain a colon, and indent with spaces"
+        if error.context_mark:
+            remedy = "close every bracket and quotation mark, and indent with spaces"
         raise _UnreadableError(line, f"not valid YAML ({error.problem})", remedy) from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         reason = str(error).split("\n", 1)[0] or type(error).__name__
         remedy = "remove control characters and deep nesting"
         raise _UnreadableError(0, f"not valid YAML ({reason})", remedy) from error
-    if node is None:
+    if node is None and not block.strip():
         return {}, []
     if not isinstance(node, yaml.MappingNode):
         remedy = "write `key: value` lines"
@@ -300,7 +334,7 @@ class _YamlValues:
         if self.nodes > MAX_NODES or depth > MAX_DEPTH:
             remedy = "write the values out, without aliases of aliases"
             raise _UnreadableError(line, "the metadata expands to too many values", remedy)
-        if node.tag.startswith("!") or not node.tag.startswith(_CORE_TAG) or ":python" in node.tag:
+        if node.tag not in _KNOWN_TAGS:
             self._fault(line, f"the tag {node.tag} was ignored", "remove the tag")
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, depth)
@@ -318,7 +352,8 @@ def _read_toml(block: str) -> tuple[dict[str, Any], list[_UnreadableError]]:
     if len(block) > MAX_BLOCK_CHARS:
         raise _UnreadableError(0, "the metadata block is too long", "keep it under 64 KiB")
     try:
-        return _toml_values(tomllib.loads(block)), []
+        faults: list[_UnreadableError] = []
+        return _toml_values(tomllib.loads(block), faults), faults
     except (ValueError, RecursionError) as error:  # a number may be too long to be one
         line = regex.search(r"at line (\d+)", str(error))
         remedy = "write TOML between +++ lines, or YAML between --- lines"
@@ -327,17 +362,20 @@ def _read_toml(block: str) -> tuple[dict[str, Any], list[_UnreadableError]]:
         ) from error
 
 
-def _toml_values(value: Any) -> Any:
+def _toml_values(value: Any, faults: list[_UnreadableError]) -> Any:
     if isinstance(value, dict):
-        return {fold(key): _toml_values(item) for key, item in value.items()}
+        fields = {fold(key): _toml_values(item, faults) for key, item in value.items()}
+        if len(fields) < len(value):
+            remedy = "remove one of the two; the last was kept"
+            faults.append(_UnreadableError(1, "a key is given twice, spelled differently", remedy))
+        return fields
     if isinstance(value, list):
-        return [_toml_values(item) for item in value]
+        return [_toml_values(item, faults) for item in value]
     if isinstance(value, str):
         return value
     return Written(value.isoformat() if hasattr(value, "isoformat") else str(value).lower())
 
 
-_Reader = Callable[[str], tuple[dict[str, Any], list[_UnreadableError]]]
 _STYLES: dict[str, tuple[_Reader, tuple[str, ...]]] = {
     "---": (_read_yaml, ("---", "...")),
     "---yaml": (_read_yaml, ("---", "...")),

@@ -5,7 +5,7 @@ looked up in the phrase table of the generation, longest first. A category filte
 when everything that was recognized agrees on one category: a wrong filter costs a search.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,8 +14,8 @@ from lookup_tool.knowledge.tokens import STOP_WORDS, atoms
 
 HintKind = Literal["title", "keyword", "entity", "category"]
 
-MAX_PHRASE = 12
-"""Atoms of the longest phrase; a longer title is not asked for word by word."""
+MAX_PHRASE = 40
+"""Atoms of the longest phrase; in unspaced scripts, that is characters."""
 
 MAX_TITLES = 20
 """Titles that are listed when a phrase fits many entries."""
@@ -43,6 +43,9 @@ class HintMatch:
     categories: tuple[str | None, ...]
     """Category keys of the permitted entries it stands for; None for entries without one."""
 
+    names: tuple[str | None, ...] = ()
+    """The same categories, as an author spelled each."""
+
 
 @dataclass(frozen=True)
 class QueryHints:
@@ -59,6 +62,21 @@ class QueryHints:
     because: str = ""
     """What the filter rests on."""
 
+    @property
+    def category_name(self) -> str | None:
+        """The category to filter by, as an author spelled it."""
+        return next((n for k, n in self.category_names if k == self.category), self.category)
+
+    @property
+    def category_names(self) -> tuple[tuple[str, str], ...]:
+        """Key and spelling of every matched category, each once."""
+        pairs = (
+            pair
+            for match in self.matches
+            for pair in zip(match.categories, match.names, strict=False)
+        )
+        return tuple(dict.fromkeys((key, name) for key, name in pairs if key and name))
+
 
 def phrases_of(entry: Entry, title: str) -> Iterator[Phrase]:
     """Yield the phrases that stand for an entry."""
@@ -74,21 +92,32 @@ def phrases_of(entry: Entry, title: str) -> Iterator[Phrase]:
 
 
 def phrase_key(text: str) -> str | None:
-    """Return what is matched for a phrase; None for one that says nothing or is too long."""
+    """Return what is matched for a phrase; None for one that says nothing or is too long.
+
+    A phrase of function words alone (`IT`, `who`) says nothing: every question has some.
+    """
     found = atoms(text)
     if not found or len(found) > MAX_PHRASE or all(atom in STOP_WORDS for atom in found):
         return None
     return " ".join(found)
 
 
-def ngrams(query: str) -> list[tuple[int, int, str]]:
-    """Return (start, length, key) of every stretch of the query that may be a phrase."""
-    found = atoms(query)
-    return [
+def ngrams(found: Sequence[str], longest: Mapping[str, int]) -> list[tuple[int, int, str]]:
+    """Return every stretch of a query that may be a phrase, longest first.
+
+    Args:
+        found: The query's atoms.
+        longest: Atoms of the longest phrase that begins with an atom; others begin none.
+
+    Returns:
+        Start, length and key of each stretch.
+    """
+    grams = [
         (start, length, " ".join(found[start : start + length]))
-        for length in range(min(MAX_PHRASE, len(found)), 0, -1)
-        for start in range(len(found) - length + 1)
+        for start, atom in enumerate(found)
+        for length in range(1, min(longest.get(atom, 0), len(found) - start) + 1)
     ]
+    return sorted(grams, key=lambda gram: (-gram[1], gram[0]))
 
 
 def longest_first(grams: Iterable[tuple[int, int, str]], known: set[str]) -> list[str]:

@@ -2,21 +2,40 @@
 
 Passages are tokenized once, when the knowledge base is built. A passage's terms are kept in order
 (context first, then text), so that coverage and neighbourhood are read from arrays at query time.
+
+All statistics (how rare a term is, how long a passage usually is) are those of the public rows:
+what a caller receives must not depend on texts that they may not see. That is why the postings are
+ours: a library's index has the statistics of every row baked in.
 """
 
-import logging
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import bm25s
 import numpy as np
-from bm25s.tokenization import Tokenized
+import regex
 from numpy.typing import NDArray
 
-from lookup_tool.knowledge.tokens import STOP_WORDS, surface_terms, terms
+from lookup_tool.knowledge.tokens import PAIR, STOP_WORDS, surface_terms, terms
 
-logging.getLogger("bm25s").setLevel(logging.NOTSET)  # its import asks for every DEBUG message
+K1 = 1.5
+B = 0.75
+"""Saturation and length normalization of BM25, the usual values (Manning, Raghavan and Schuetze,
+Introduction to Information Retrieval, section 11.4.3)."""
+
+# A word with a digit, or in capitals.
+_IDENTIFIER = regex.compile(r"[^\s]*\p{Nd}[^\s]*|\b\p{Lu}[\p{Lu}.&]+\b")
+_FEW = 3
+_FEW_SHARE = 0.005
+"""An identifier stands in at most this many passages, or this share of them."""
+
+_SEAM_WEIGHT = 0.25
+"""A pair of characters of an unspaced script that no passage holds is more often the seam between
+two words than a word."""
+
+_ARRAYS = ("ids", "starts", "heads", "posting_starts", "posting_rows", "posting_weights", "rarity")
 
 
 @dataclass(frozen=True)
@@ -31,6 +50,9 @@ class QueryTerm:
 
     weight: float
     """Inverse document frequency over the knowledge base; 0 for function words."""
+
+    identifier: bool = False
+    """It names few passages by a number, a code or an acronym: `1.2.3`, `E47`, `PTO`."""
 
 
 @dataclass(frozen=True)
@@ -50,22 +72,37 @@ class TermMatches:
 class LexicalIndex:
     """BM25 over passages, with their terms."""
 
-    def __init__(
-        self,
-        bm25: bm25s.BM25 | None,
-        ids: NDArray[np.int32],
-        starts: NDArray[np.int64],
-        heads: NDArray[np.int32],
-    ) -> None:
-        self._bm25 = bm25
-        self._ids = ids
-        self._starts = starts
-        self._heads = heads
-        self._vocabulary: dict[str, int] = {} if bm25 is None else bm25.vocab_dict
+    def __init__(self, vocabulary: dict[str, int], **arrays: NDArray[Any]) -> None:
+        """Bind the arrays of an index; use `build` or `load`.
+
+        Args:
+            vocabulary: Number of each term.
+            arrays: `ids` are the terms of all passages, one after the other, `starts` where each
+                passage begins in them, `heads` how many of them are context. The postings of a
+                term are `posting_rows` and `posting_weights` from `posting_starts[term]` on;
+                `rarity` is its inverse document frequency, and that of an unknown term comes last.
+        """
+        self._vocabulary = vocabulary
+        self._arrays = arrays
+        self._ids = arrays["ids"]
+        self._starts = arrays["starts"]
+        self._heads = arrays["heads"]
+        self._posting_starts = arrays["posting_starts"]
+        self._posting_rows = arrays["posting_rows"]
+        self._posting_weights = arrays["posting_weights"]
+        self._rarity = arrays["rarity"]
 
     @classmethod
-    def build(cls, passages: Sequence[tuple[str, str]]) -> "LexicalIndex":
-        """Index (context, text) pairs, in row order."""
+    def build(
+        cls, passages: Sequence[tuple[str, str]], public: int | None = None
+    ) -> "LexicalIndex":
+        """Index (context, text) pairs, in row order.
+
+        Args:
+            passages: The pairs.
+            public: How many of them, at the beginning, are public and give the statistics; by
+                default all.
+        """
         vocabulary: dict[str, int] = {}
         documents: list[list[int]] = []
         heads: list[int] = []
@@ -75,49 +112,63 @@ class LexicalIndex:
             documents.append(
                 [vocabulary.setdefault(term, len(vocabulary)) for term in (*head, *terms(text))]
             )
-        lengths = np.array([0, *map(len, documents)], dtype=np.int64)
+        lengths = np.array([len(document) for document in documents], dtype=np.int64)
         ids = np.array([i for document in documents for i in document], dtype=np.int32)
-        bm25 = None
-        if vocabulary:  # bm25s fails on an empty corpus
-            bm25 = bm25s.BM25()
-            bm25.index(Tokenized(ids=documents, vocab=vocabulary), show_progress=False)
-        return cls(bm25, ids, np.cumsum(lengths), np.array(heads, dtype=np.int32))
+        return cls(
+            vocabulary,
+            ids=ids,
+            starts=np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)]),
+            heads=np.array(heads, dtype=np.int32),
+            **_postings(ids, lengths, len(vocabulary), len(passages) if public is None else public),
+        )
 
     def save(self, folder: Path) -> None:
-        """Write the index into a folder."""
+        """Write the index into a new folder."""
         folder.mkdir()
-        for name in ("ids", "starts", "heads"):
-            np.save(folder / f"{name}.npy", getattr(self, f"_{name}"), allow_pickle=False)
-        if self._bm25 is not None:
-            self._bm25.save(folder / "bm25", show_progress=False)
+        for name, array in self._arrays.items():
+            np.save(folder / f"{name}.npy", array, allow_pickle=False)
+        vocabulary = json.dumps(list(self._vocabulary), ensure_ascii=False)
+        (folder / "vocabulary.json").write_text(vocabulary, encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> "LexicalIndex":
         """Open an index; its arrays stay on disk until they are read."""
-        ids, starts, heads = (
-            np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-            for name in ("ids", "starts", "heads")
-        )
-        bm25 = None
-        if (folder / "bm25").exists():
-            bm25 = bm25s.BM25.load(folder / "bm25", mmap=True, show_progress=False, verbosity=0)
-        return cls(bm25, ids, starts, heads)
+        vocabulary = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
+        arrays = {
+            name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+            for name in _ARRAYS
+        }
+        return cls({term: number for number, term in enumerate(vocabulary)}, **arrays)
 
     def query_terms(self, query: str) -> tuple[QueryTerm, ...]:
         """Cut a query into terms and weigh them by their rarity."""
         weighed: list[QueryTerm] = []
+        names = {term for word in _IDENTIFIER.findall(query) for term in terms(word)}
+        names = set() if query.isupper() else names
+        few = max(_FEW, _FEW_SHARE * len(self._heads))
         for surface, term in surface_terms(query):
-            weight = 0.0 if surface in STOP_WORDS else self._rarity(term)
-            weighed.append(QueryTerm(term, surface, round(weight, 6)))
+            number = self._vocabulary.get(term, -1)  # the last one is that of unknown terms
+            weight = 0.0 if surface in STOP_WORDS else float(self._rarity[number])
+            if number < 0 and PAIR.fullmatch(term):
+                weight *= _SEAM_WEIGHT
+            named = term in names and weight > 0 and self._occurrences(number) <= few
+            weighed.append(QueryTerm(term, surface, round(weight, 6), identifier=named))
         return tuple(weighed)
 
     def scores(self, query: Sequence[QueryTerm]) -> NDArray[np.float32]:
         """Return the BM25 score of every row, shape (n,); function words do not count."""
-        wanted = dict.fromkeys(term.term for term in query if term.weight > 0)
-        known = [self._vocabulary[term] for term in wanted if term in self._vocabulary]
-        if self._bm25 is None or not known:
-            return np.zeros(len(self._heads), dtype=np.float32)
-        return self._bm25.get_scores_from_ids(known)
+        scores = np.zeros(len(self._heads), dtype=np.float32)
+        for term in dict.fromkeys(term.term for term in query if term.weight > 0):
+            number = self._vocabulary.get(term)
+            if number is not None:
+                start, stop = self._posting_starts[number : number + 2]
+                rows = self._posting_rows[start:stop]  # each row once
+                scores[rows] += self._rarity[number] * self._posting_weights[start:stop]
+        return scores
+
+    def _occurrences(self, number: int) -> int:
+        """Return in how many passages a term stands; 0 for an unknown one."""
+        return int(self._posting_starts[number + 1] - self._posting_starts[number]) * (number >= 0)
 
     @staticmethod
     def best(scores: NDArray[np.float32], slices: Sequence[slice], k: int) -> NDArray[np.int64]:
@@ -156,12 +207,21 @@ class LexicalIndex:
                 found.pairs[owner[at[beside & in_text[at]]], place] = True
         return found
 
-    def _rarity(self, term: str) -> float:
-        """Inverse document frequency as in BM25 (Robertson and Sparck Jones), never negative."""
-        count = len(self._heads)
-        frequency = 0
-        known = self._vocabulary.get(term)
-        if self._bm25 is not None and known is not None:
-            pointers = self._bm25.scores["indptr"]
-            frequency = int(pointers[known + 1] - pointers[known])
-        return float(np.log1p((count - frequency + 0.5) / (frequency + 0.5)))
+
+def _postings(
+    ids: NDArray[np.int32], lengths: NDArray[np.int64], terms_: int, public: int
+) -> dict[str, NDArray[Any]]:
+    """Count terms in passages, and weigh the counts by the statistics of the public rows."""
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    pairs, counts = np.unique(ids * np.int64(len(lengths) or 1) + owner, return_counts=True)
+    numbers, rows = np.divmod(pairs, len(lengths) or 1)
+    usual = float(lengths[:public].mean()) if public and lengths[:public].any() else 1.0
+    size = 1 - B + B * lengths[rows] / usual
+    frequency = np.bincount(numbers[rows < public], minlength=terms_ + 1)
+    return {
+        "posting_starts": np.searchsorted(numbers, np.arange(terms_ + 1)),
+        "posting_rows": rows.astype(np.int32),
+        "posting_weights": (counts * (K1 + 1) / (counts + K1 * size)).astype(np.float32),
+        # Robertson and Sparck Jones, with one added under the logarithm so that it is positive.
+        "rarity": np.log1p((public - frequency + 0.5) / (frequency + 0.5)).astype(np.float32),
+    }

@@ -5,7 +5,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from lookup_tool.knowledge.hints import (
     phrases_of,
 )
 from lookup_tool.knowledge.passages import Passage, embedded_text
+from lookup_tool.knowledge.tokens import atoms
 
 _SCHEMA = """
 CREATE TABLE entries (
@@ -39,6 +40,7 @@ CREATE TABLE passages (
     breadcrumb TEXT NOT NULL,
     text TEXT NOT NULL,
     lead TEXT NOT NULL,
+    joint TEXT NOT NULL,
     start_line INTEGER NOT NULL,
     end_line INTEGER NOT NULL
 ) STRICT;
@@ -58,6 +60,10 @@ CREATE TABLE categories (
     access INTEGER NOT NULL,
     PRIMARY KEY (key, access, category_key)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE starts (
+    atom TEXT PRIMARY KEY,
+    longest INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 """
 
 
@@ -75,6 +81,7 @@ class StoredPassage:
     breadcrumb: tuple[str, ...]
     text: str
     lead: str
+    joint: str
     start_line: int
     end_line: int
 
@@ -118,7 +125,7 @@ class PassageStore:
         """Return passages by row."""
         found = self._all(
             """SELECT p.row, e.source, p.source, e.title, e.category, p.breadcrumb, p.text, p.lead,
-                      p.start_line, p.end_line
+                      p.joint, p.start_line, p.end_line
                FROM json_each(?) wanted JOIN passages p ON p.row = wanted.value
                JOIN entries e ON e.id = p.entry""",
             [json.dumps(list(rows))],
@@ -153,25 +160,30 @@ class PassageStore:
             query: Any text.
             access: Numbers of the access sets that the caller may read.
         """
-        grams = ngrams(query)
+        found = atoms(query)
+        longest = self._all(
+            """SELECT atom, longest FROM starts WHERE atom IN (SELECT value FROM json_each(?))""",
+            [json.dumps(found)],
+        )
+        grams = ngrams(found, dict(longest))
         keys = json.dumps([key for _, _, key in grams])
         permitted = json.dumps(list(access))
-        found = self._all(
-            """SELECT f.key, f.kind, min(f.text), e.category_key
+        known = self._all(
+            """SELECT f.key, f.kind, min(f.text), e.category_key, min(e.category)
                FROM phrases f JOIN entries e ON e.id = f.entry
                WHERE f.key IN (SELECT value FROM json_each(?))
                  AND e.access IN (SELECT value FROM json_each(?))
                GROUP BY f.key, f.kind, e.category_key
                UNION ALL
-               SELECT key, 'category', min(text), category_key FROM categories
+               SELECT key, 'category', min(text), category_key, min(text) FROM categories
                WHERE key IN (SELECT value FROM json_each(?))
                  AND access IN (SELECT value FROM json_each(?))
                GROUP BY key, category_key
                ORDER BY 1, 2, 4""",
             [keys, permitted, keys, permitted],
         )
-        picked = longest_first(grams, {key for key, *_ in found})
-        matches = _merge(found, picked)
+        picked = longest_first(grams, {key for key, *_ in known})
+        matches = _merge(known, picked)
         if not matches:
             return QueryHints()
         entries = self._all(
@@ -231,6 +243,8 @@ class EntryRecord:
 def write_passages(path: Path, records: Sequence[EntryRecord]) -> None:
     """Write entries, their passages and their phrases into a new file."""
     with closing(sqlite3.connect(path)) as connection, connection:
+        # The file is flushed once, when it is whole; until then nobody opens it.
+        connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
         connection.executescript(_SCHEMA)
         for number, record in enumerate(records):
             entry = record.entry
@@ -248,7 +262,7 @@ def write_passages(path: Path, records: Sequence[EntryRecord]) -> None:
                 ),
             )
             connection.executemany(
-                "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
                     (
                         row,
@@ -257,6 +271,7 @@ def write_passages(path: Path, records: Sequence[EntryRecord]) -> None:
                         json.dumps(passage.breadcrumb, ensure_ascii=False),
                         passage.text,
                         passage.lead,
+                        passage.joint,
                         passage.start_line,
                         passage.end_line,
                     )
@@ -272,15 +287,23 @@ def write_passages(path: Path, records: Sequence[EntryRecord]) -> None:
                     "INSERT OR IGNORE INTO categories VALUES (?, ?, ?, ?)",
                     (named, key, entry.category, record.access),
                 )
+        longest: dict[str, int] = {}
+        for (key,) in connection.execute(
+            "SELECT key FROM phrases UNION SELECT key FROM categories"
+        ):
+            first, *others = key.split(" ")
+            longest[first] = max(longest.get(first, 0), 1 + len(others))
+        connection.executemany("INSERT INTO starts VALUES (?, ?)", longest.items())
 
 
 def _merge(found: Iterable[tuple[Any, ...]], picked: Sequence[str]) -> tuple[HintMatch, ...]:
     """Gather the categories of each (phrase, kind), in the order of the picked phrases."""
     merged: dict[tuple[str, str], HintMatch] = {}
-    for key, kind, text, category in found:
+    for key, kind, text, category, name in found:
         before = merged.get((key, kind), HintMatch(kind, text, key, ()))
-        categories = (*before.categories, category)
-        merged[key, kind] = HintMatch(kind, before.text, key, categories)
+        merged[key, kind] = replace(
+            before, categories=(*before.categories, category), names=(*before.names, name)
+        )
     order = {key: place for place, key in enumerate(picked)}
     kept = [match for match in merged.values() if match.key in order]
     return tuple(sorted(kept, key=lambda match: order[match.key]))

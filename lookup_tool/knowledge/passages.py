@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 
 from lookup_tool.config import PassageConfig
 from lookup_tool.knowledge.documents import Entry
-from lookup_tool.knowledge.tokens import TOKEN, approximate_tokens, fold, visible
+from lookup_tool.knowledge.tokens import TOKEN, approximate_tokens, fold, printable
 
 _BLOCKS = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
 _INLINE = MarkdownIt("commonmark")
-_HEADING_ID = regex.compile(r"\s*\{#[^}\s]*\}\s*$")
+_ATTRIBUTES = regex.compile(r"\s*\{(?::?\s*[#.][^{}]*|/\*[^{}]*\*/)\}\s*$")
+_MAX_ATTRIBUTES_CHARS = 200
 _SENTENCE_END = regex.compile(r"(?<=[.!?\u2026][\"')\]]?)\s+(?=\S)|(?<=[\u3002\uFF01\uFF1F\uFF1B])")
+_COMMENT = regex.compile(r"<!--.*?(?:-->|\Z)", regex.DOTALL)
 _LINE_END = regex.compile(r"\n")
 _SPACE = regex.compile(r"\s+")
 _BY_LINE = frozenset({"fence", "code_block", "table_open", "bullet_list_open", "ordered_list_open"})
@@ -47,6 +49,9 @@ class Passage:
     end_line: int
     lead: str = ""
     """Header of the table that the text goes on with; shown when the table's start is not."""
+
+    joint: str = ""
+    """What to put between the passage before and this one: the white space that stood there."""
 
     @property
     def embedded_text(self) -> str:
@@ -107,6 +112,9 @@ def cut(entry: Entry, title: str, config: PassageConfig) -> list[Passage]:
     lines = entry.body.split("\n")
     sections = _sections(entry.body)
     sources = _sources(entry.source, sections)
+    texts = ("\n".join(lines[section.first : section.last]) for section in sections)
+    if not any(TOKEN.search(_COMMENT.sub("", text)) for text in texts):
+        return []  # headings alone are hints
     passages: list[Passage] = []
     for source, section, following in zip(sources, sections, [*sections[1:], None], strict=True):
         text = "\n".join(lines[section.first : section.last])
@@ -130,6 +138,7 @@ def cut(entry: Entry, title: str, config: PassageConfig) -> list[Passage]:
                     start_line=first,
                     end_line=first + piece.text.count("\n"),
                     lead=piece.lead,
+                    joint=piece.joint,
                 )
             )
     return passages
@@ -170,13 +179,14 @@ def _sections(body: str) -> list[_Section]:
 
 def _heading_text(markdown: str) -> str:
     """Return what a reader sees of a heading: no ids, marks or link targets."""
-    inline = _INLINE.parseInline(_HEADING_ID.sub("", markdown))[0]
+    head, tail = markdown[:-_MAX_ATTRIBUTES_CHARS], markdown[-_MAX_ATTRIBUTES_CHARS:]
+    inline = _INLINE.parseInline(head + _ATTRIBUTES.sub("", tail))[0]
     seen = "".join(
         child.content if child.type in {"text", "code_inline", "image"} else " "
         for child in inline.children or ()
         if child.type in {"text", "code_inline", "image", "softbreak", "hardbreak"}
     )
-    return " ".join(visible(seen).split())[:_MAX_CRUMB_CHARS]
+    return printable(seen)[:_MAX_CRUMB_CHARS]
 
 
 class _Slugs:
@@ -199,20 +209,26 @@ class _Slugs:
 class _Piece:
     start: int
     text: str
-    lead: str = ""
+    lead: str
+    joint: str
 
 
 def _pieces(text: str, section: _Section, config: PassageConfig) -> Iterator[_Piece]:
     """Cut the text of a section; each piece is stripped of blank lines around it."""
     ends = [0, *_ends(text, section, config), len(text)]
-    table_heads = _table_heads(text, section)
+    table_heads = _table_heads(text, section, config)
+    before = 0
     for start, end in pairwise(ends):
         raw = text[start:end]
-        kept = raw.strip("\n").rstrip()
-        if TOKEN.search(kept):  # rules and other marks alone say nothing
-            offset = start + len(raw) - len(raw.lstrip("\n"))
-            lead = next((head for a, b, head in table_heads if a < offset < b), "")
-            yield _Piece(start=offset, text=kept, lead=lead)
+        if not TOKEN.search(_COMMENT.sub("", raw)):
+            continue  # rules, comments and other marks alone say nothing
+        first = start + len(raw) - len(raw.lstrip("\n"))
+        last = start + len(raw.rstrip())
+        lead = next((head for a, b, head in table_heads if a < first < b), "")
+        between = text[before:first]
+        joint = between if before and not between.strip() else "\n\n"
+        yield _Piece(start=first, text=text[first:last], lead=lead, joint=joint)
+        before = last
 
 
 def _ends(text: str, section: _Section, config: PassageConfig) -> list[int]:
@@ -265,8 +281,11 @@ def _possible_cuts(text: str, section: _Section) -> tuple[list[int], list[int]]:
     return starts, inner
 
 
-def _table_heads(text: str, section: _Section) -> list[tuple[int, int, str]]:
-    """Return (offset of the first row, offset of the end, header) of each table."""
+def _table_heads(text: str, section: _Section, config: PassageConfig) -> list[tuple[int, int, str]]:
+    """Return (offset of the first row, offset of the end, header) of each table.
+
+    A header that would take a good part of a passage is not repeated.
+    """
     lines = text.split("\n")
     heads: list[tuple[int, int, str]] = []
     for token in section.blocks:
@@ -274,5 +293,7 @@ def _table_heads(text: str, section: _Section) -> list[tuple[int, int, str]]:
             first, last = (line - section.first for line in token.map)
             rows = sum(len(line) + 1 for line in lines[: first + 2])
             end = sum(len(line) + 1 for line in lines[:last])
-            heads.append((rows - 1, end, "\n".join(lines[first : first + 2]) + "\n"))
+            header = "\n".join(lines[first : first + 2]) + "\n"
+            if approximate_tokens(header) <= config.max_tokens // 4:
+                heads.append((rows - 1, end, header))
     return heads

@@ -25,6 +25,9 @@ class SearchRequest:
     category: str | None = None
     """Key of the only category to search; None searches all that is permitted."""
 
+    category_name: str | None = None
+    """The same as an author spelled it, for the trace."""
+
     candidates: int = 50
     """Different texts from the vector search."""
 
@@ -75,6 +78,9 @@ class SearchResult:
     terms: tuple[QueryTerm, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     """Best similarity first, ties by row."""
+
+    query_cut: bool = False
+    """The embedder reads less than the query, and read its beginning and its end."""
 
 
 def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchRequest) -> SearchResult:

@@ -10,6 +10,7 @@ A crash at any point leaves the previous generation whole. Nothing is pickled.
 import hashlib
 import json
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ from lookup_tool.knowledge.passage_store import PassageStore
 from lookup_tool.knowledge.vectors import Segment, VectorIndex
 
 FORMAT = 1
+_OURS = re.compile(r"CURRENT|generation-\d|traces\.sqlite|\.lock$")
 _KEPT = 2
 """Generations kept after a switch: the current one, and the one that open readers may hold."""
 
@@ -67,8 +69,8 @@ class Manifest(StoredModel):
     """What a generation holds."""
 
     format: int = FORMAT
-    version: str
-    """Hash of the content: the same documents give the same version."""
+    versions: tuple[str, ...]
+    """Hash of the content of each access set, by its number."""
 
     created_at: str
     entries: int
@@ -120,16 +122,26 @@ class Snapshot:
 
 @contextmanager
 def writing(root: Path) -> Iterator[None]:
-    """Hold the knowledge base for writing; a second writer is refused at once."""
+    """Hold the knowledge base for writing; a second writer is refused at once.
+
+    Raises:
+        KnowledgeBusyError: Another process is writing.
+        KnowledgeError: The folder cannot be written, or holds something else.
+    """
     try:
         root.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise KnowledgeError(root, f"cannot be written ({error.strerror})") from error
-    lock = FileLock(root / ".lock")
-    try:
+        foreign = next((p.name for p in root.iterdir() if not _OURS.match(p.name)), None)
+        if foreign is not None and not (root / "CURRENT").exists():
+            raise KnowledgeError(
+                root, f"holds {foreign!r} and is no knowledge base; name a new or an empty folder"
+            )
+        lock = FileLock(root / ".lock")
         lock.acquire(timeout=0)
     except Timeout as error:
         raise KnowledgeBusyError(root) from error
+    except OSError as error:
+        reason = "it is a file; name a folder" if root.is_file() else error.strerror
+        raise KnowledgeError(root, f"cannot be written: {reason}") from error
     try:
         yield
     finally:
@@ -151,23 +163,33 @@ def write_generation(root: Path, manifest: Manifest, fill: Callable[[Path], None
         shutil.rmtree(left_over)
     number = max([0, *(_number(path) for path in root.glob("generation-*"))]) + 1
     partial = root / f"generation-{number}.partial"
-    partial.mkdir()
-    fill(partial)
-    files = {
-        path.relative_to(partial).as_posix(): _file_record(path)
-        for path in sorted(partial.rglob("*"))
-        if path.is_file()
-    }
-    manifest = manifest.model_copy(update={"files": files})
-    (partial / "manifest.json").write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
-    for path in (*(p for p in partial.rglob("*")), partial):
-        _flush(path)
     folder = root / f"generation-{number}"
-    partial.rename(folder)
-    _switch(root, folder)
+    try:
+        partial.mkdir()
+        fill(partial)
+        _seal(partial, manifest)
+        partial.rename(folder)
+        _switch(root, folder)
+    except (OSError, sqlite3.Error) as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        reason = getattr(error, "strerror", None) or error
+        raise KnowledgeError(root, f"cannot be written: {reason}") from error
     for old in sorted(root.glob("generation-*"), key=_number)[:-_KEPT]:
         shutil.rmtree(old, ignore_errors=True)
     return folder
+
+
+def _seal(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest with the checksum of every file, and flush all to disk."""
+    files = {
+        path.relative_to(folder).as_posix(): _file_record(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    complete = manifest.model_copy(update={"files": files})
+    (folder / "manifest.json").write_text(complete.model_dump_json(indent=1), encoding="utf-8")
+    for path in (*folder.rglob("*"), folder):
+        _flush(path)
 
 
 def open_current(root: Path) -> Snapshot:

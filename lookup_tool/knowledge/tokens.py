@@ -19,20 +19,29 @@ _WORD = rf"[[\p{{L}}\p{{N}}\p{{M}}]--[{_UNSPACED}]]"
 
 TOKEN = regex.compile(
     rf"""
-      (?P<possessive> (?<=\p{{L}})['\u2019]s(?!{_WORD}) )      # dropped
-    | (?<!{_WORD})v?(?P<version> \p{{Nd}}+(?:[.:]\p{{Nd}}+)+ )  # 1.2.3, v1.2.3, 12:30
+      (?P<possessive> (?<=\p{{L}})['\u2019]s(?!{_WORD}) )  # dropped
+    | (?<!{_WORD}|\p{{N}}[.:])v?                              # v1.2.3, 12:30
+      (?P<version> \p{{Nd}}+(?:(?:\.\p{{Nd}}+)+|(?::\p{{Nd}}+)+) )
     | (?<![\p{{L}}\p{{N}}.])(?P<dotted> \.\p{{L}}{_WORD}* )     # .NET
+    | (?P<paired> (?<!{_WORD})\p{{L}}{{1,3}}&\p{{L}}{{1,3}}(?!{_WORD}) )  # AT&T, R&D
+    | (?P<acronym> (?<!{_WORD})(?:\p{{L}}\.){{2,}}(?:\p{{L}}(?!{_WORD}))? )  # P.T.O., p.t.o
     | (?P<word> {_WORD}+(?:\+\+|[+\#](?!{_WORD}))? )            # C++, C#
     | (?P<unspaced> [{_UNSPACED}]+ )
-    | (?P<symbol> [\p{{S}}--[+<=>|~\^`$]] )                     # emoji, arrows, currency
+    | (?P<symbol> [[\p{{S}}\u00A7]--[+<=>|~\^`$\u2212\u2044]] )  # emoji, arrows, currency, section
     """,
     regex.VERBOSE | regex.VERSION1,
 )
 
-# Joiners, soft hyphen, marks of direction, variation selectors, byte-order mark.
-_INVISIBLE = regex.compile(
-    r"[\u00AD\u180E\u200B-\u200F\u202A-\u202E\u2060-\u2064\uFE0E\uFE0F\uFEFF]"
-)
+PAIR = regex.compile(rf"[{_UNSPACED}]{{2}}")
+"""Two characters of an unspaced script."""
+
+# What no reader sees: joiners, soft hyphens, marks of direction, variation selectors, tags.
+_INVISIBLE = regex.compile(r"\p{Default_Ignorable_Code_Point}")
+_CONTROLS = regex.compile(r"[^\P{C}\s\u200C\u200D]")
+# Marks of ownership are no part of a name.
+_TRADE_MARKS = regex.compile(r"[\u00A9\u00AE\u2120\u2122]")
+# Turkish writes two letters i, of which folding keeps one apart; U+02BC is typed as apostrophe.
+_SPELLINGS = str.maketrans({"\u0131": "i", "\u02bc": "'"})
 
 # Function words carry no content: a question is not answered by a text that has only these.
 # fmt: off
@@ -53,17 +62,31 @@ STOP_WORDS = frozenset((
 ))
 # fmt: on
 
+_GAP = " ... "
+_LONGEST_WORD = 30
 _stemmers = threading.local()  # a Stemmer keeps a cache and must not be shared between threads
 
 
+def encodable(text: str) -> str:
+    """Replace lone surrogates, which no file, no database and no model can hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def printable(text: str) -> str:
+    """Strip what disturbs a line of text and is not seen; joined emoji and letters stay joined."""
+    return " ".join(_CONTROLS.sub("", encodable(text)).split())
+
+
 def visible(text: str) -> str:
-    """Strip invisible characters, and compose what is left (NFKC)."""
-    return unicodedata.normalize("NFKC", _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
+    """Strip invisible characters and marks of ownership, and compose what is left (NFKC)."""
+    composed = unicodedata.normalize("NFKC", _TRADE_MARKS.sub("", text))
+    return unicodedata.normalize("NFKC", _INVISIBLE.sub("", composed))
 
 
 def fold(text: str) -> str:
     """Make spellings equal: width, case, ligatures, invisible characters, runs of white space."""
-    return " ".join(unicodedata.normalize("NFKC", visible(text).casefold()).split())
+    folded = visible(text).casefold().replace("i\u0307", "i")
+    return " ".join(unicodedata.normalize("NFKC", folded).translate(_SPELLINGS).split())
 
 
 def atoms(text: str) -> list[str]:
@@ -80,6 +103,8 @@ def atoms(text: str) -> list[str]:
             found.extend(token)
         elif kind == "version":
             found.append(match["version"])
+        elif kind == "acronym":
+            found.append(token.replace(".", ""))
         elif kind != "possessive":
             found.append(token)
     return found
@@ -106,7 +131,10 @@ def surface_terms(text: str) -> list[tuple[str, str]]:
             pairs.extend((bigram, bigram) for bigram in bigrams)
         elif kind == "version":
             pairs.append((match["version"], match["version"]))
-        elif kind == "symbol":
+        elif kind == "acronym":
+            joined = token.replace(".", "")
+            pairs.append((joined, joined))
+        elif kind in {"symbol", "paired"}:
             pairs.append((token, token))
         elif kind != "possessive":
             words.append(len(pairs))
@@ -115,6 +143,20 @@ def surface_terms(text: str) -> list[tuple[str, str]]:
     for i, stem in zip(words, stems, strict=True):
         pairs[i] = (pairs[i][0], stem)
     return pairs
+
+
+def bound(text: str, longest: int) -> str:
+    """Cut the middle out of a text: a question stands at an end of a long paste."""
+    if len(text) <= longest:
+        return text
+    kept = max(longest - len(_GAP), 0)
+    head, tail = text[: kept - kept // 2], text[len(text) - kept // 2 :]
+    # Whole words, as far as they are words.
+    if 0 <= len(head) - head.rfind(" ") - 1 < min(_LONGEST_WORD, len(head)):
+        head = head[: head.rfind(" ")]
+    if 0 <= tail.find(" ") < _LONGEST_WORD:
+        tail = tail[tail.find(" ") + 1 :]
+    return f"{head}{_GAP}{tail}"
 
 
 def approximate_tokens(text: str) -> int:

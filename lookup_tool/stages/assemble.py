@@ -1,6 +1,5 @@
 """Put the result together: status, levels and what the agent is told."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lookup_tool.config import AssembleConfig
@@ -60,12 +59,12 @@ def assemble(findings: Findings, config: AssembleConfig) -> LookupResult:
     )
 
 
-def summary(found: Sequence[EvidenceBlock]) -> str:
-    """Say in one line what was found."""
-    sources = len({block.source.partition("#")[0] for block in found})
-    sections = "1 section" if len(found) == 1 else f"{len(found)} sections"
-    entries = "1 entry" if sources == 1 else f"{sources} entries"
-    return f"Found evidence in {sections} of {entries}."
+def summary(pack: ContextPack) -> str:
+    """Say in one line what is handed to the agent."""
+    shown = [part.source for part in pack.included]
+    entries = len({source.partition("#")[0] for source in shown})
+    sections = "1 section" if len(shown) == 1 else f"{len(shown)} sections"
+    return f"Found evidence in {sections} of {'1 entry' if entries == 1 else f'{entries} entries'}."
 
 
 def _status(findings: Findings) -> EvidenceStatus:
@@ -96,8 +95,13 @@ def _message(status: EvidenceStatus, findings: Findings) -> str:
             "searched). Repeating the same query will not help: try once with other words, or "
             "tell the user that the documents do not answer this. Do not answer from memory."
         )
+    if not findings.pack.included:
+        return (
+            f"Found evidence, but none fits into the context budget of {findings.pack.budget} "
+            f"{findings.pack.unit}: say that the lookup is set up with too small a budget."
+        )
     note = " It is a weak match: check that it answers the question." if status == "weak" else ""
-    return summary(findings.blocks) + note
+    return summary(findings.pack) + note
 
 
 def _level(findings: Findings, config: AssembleConfig) -> RelevanceLevel:
@@ -127,6 +131,8 @@ def _completeness(findings: Findings) -> CompletenessHint:
     notes += [f"cut to fit: {', '.join(cut)}"] if cut else []
     if pack.omitted:
         notes.append(f"left out: {', '.join(part.source for part in pack.omitted)}")
+    weaker = len(findings.evidence) - len(findings.blocks)
+    notes += [f"weaker blocks not returned: {weaker}"] if weaker > 0 else []
     return CompletenessHint(
         level="partial" if notes else "complete",
         missing_terms=missing,

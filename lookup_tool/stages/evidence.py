@@ -14,6 +14,7 @@ from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.passage_store import StoredPassage
 from lookup_tool.knowledge.search import Candidate
 from lookup_tool.knowledge.tokens import fold
+from lookup_tool.knowledge.tokens import terms as terms_of
 
 GAP = "[...]"
 """Marks passages of a section that are not in a block."""
@@ -27,6 +28,9 @@ leaving it out costs less than .01 nDCG@10 on questions that are answered."""
 
 SIMILARITY_WEIGHT = 10.0
 COVERAGE_WEIGHT = 5.0
+BARELY_USABLE = 0.1
+LEAST_NAMED = 0.2
+"""Share of a question that its identifiers must make up to speak for it."""
 MAX_DUPLICATES = 20
 
 
@@ -81,15 +85,11 @@ def build_evidence(
             usable whatever the rule says.
     """
     kept = [found for found in candidates if found.similarity >= evidence_floor]
-    by_source = sorted(kept, key=lambda found: (found.passage.source, found.passage.row))
-    blocks = [
-        _block(list(passages))
-        for _, passages in groupby(by_source, key=lambda found: found.passage.source)
-    ]
+    in_order = sorted(kept, key=lambda found: (_section(found), found.passage.row))
+    blocks = [_block(list(passages)) for _, passages in groupby(in_order, key=_section)]
     blocks.sort(key=lambda block: (-block.similarity, block.source))
-    shares = term_shares(terms)
     rated = [
-        (answerability(block, shares, midpoint), block) for block in _without_repetition(blocks)
+        (answerability(block, terms, midpoint), block) for block in _without_repetition(blocks)
     ]
     best = max((probability for probability, _ in rated), default=0.0)
     if good_enough is not None and any(b.similarity >= good_enough for b in blocks):
@@ -104,19 +104,37 @@ def build_evidence(
     return EvidenceSet(usable, best)
 
 
-def answerability(block: Evidence, shares: Sequence[float], midpoint: float) -> float:
+def answerability(block: Evidence, terms: Sequence[QueryTerm], midpoint: float) -> float:
     """Estimate the probability that a block answers the question, in [0, 1].
 
     A logistic over its similarity and the share of the question's terms, weighted by their rarity,
-    that it mentions.
+    that it mentions. A question that names an identifier, or is a single word, goes by its words
+    more than by its vector: a block that mentions them is at least barely usable. An identifier
+    may stand in the entry's metadata instead, as a house acronym does.
 
     Source:
         Fitted on the answerable and unanswerable development questions of three document sets.
     """
-    value = SIMILARITY_WEIGHT * (block.similarity - midpoint) + COVERAGE_WEIGHT * (
-        coverage(block.in_text | block.in_heading, shares) - 0.5
-    )
+    mentioned = block.in_text | block.in_heading
+    shares = term_shares(terms)
+    value = SIMILARITY_WEIGHT * (block.similarity - midpoint)
+    value += COVERAGE_WEIGHT * (coverage(mentioned, shares) - 0.5)
+    counted = [place for place, share in enumerate(shares) if share]
+    named = [place for place, term in enumerate(terms) if term.identifier]
+    if named:
+        mentioned |= _hinted(block, terms)
+    elif len(counted) == 1:
+        named = counted
+    if named and mentioned.issuperset(named) and coverage(mentioned, shares) >= LEAST_NAMED:
+        value = max(value, BARELY_USABLE)
     return round(1.0 / (1.0 + exp(-value)), 6)
+
+
+def _hinted(block: Evidence, terms: Sequence[QueryTerm]) -> frozenset[int]:
+    """Return the places of the query terms that stand in phrases of the block's entry."""
+    phrases = (hint.partition(":")[2] for hint in block.hints)
+    known = {term for phrase in phrases for term in terms_of(phrase)}
+    return frozenset(place for place, term in enumerate(terms) if term.term in known)
 
 
 def term_shares(terms: Sequence[QueryTerm]) -> tuple[float, ...]:
@@ -133,6 +151,10 @@ def term_shares(terms: Sequence[QueryTerm]) -> tuple[float, ...]:
 def coverage(places: Iterable[int], shares: Sequence[float]) -> float:
     """Return the share of the query that stands at these places, in [0, 1]."""
     return sum(shares[place] for place in places)
+
+
+def _section(found: Candidate) -> tuple[str, str]:
+    return found.passage.source, found.passage.entry
 
 
 def _block(passages: Sequence[Candidate]) -> Evidence:
@@ -167,8 +189,7 @@ def _joint(before: StoredPassage | None, passage: StoredPassage) -> str:
         return passage.lead
     if passage.row != before.row + 1:
         return f"\n\n{GAP}\n\n{passage.lead}"
-    lines = passage.start_line - before.end_line
-    return " " if lines == 0 else "\n" * min(lines, 2)
+    return passage.joint
 
 
 def _without_repetition(blocks: Sequence[Evidence]) -> list[Evidence]:

@@ -5,8 +5,9 @@ import logging
 from typing import Any
 
 from lookup_tool.config import RecordConfig
-from lookup_tool.contracts import EvidenceBlock, LookupResult
+from lookup_tool.contracts import EvidenceBlock, HintSummary, LookupResult, RetrievalAttempt
 from lookup_tool.errors import TraceStoreError
+from lookup_tool.knowledge.tokens import encodable
 from lookup_tool.traces import TraceRow, TraceStore
 
 logger = logging.getLogger(__name__)
@@ -52,38 +53,31 @@ def trace_row(result: LookupResult, tool_name: str, config: RecordConfig) -> Tra
         evidence_block_count=trace.evidence_block_count,
         duration_ms=trace.duration_ms,
         knowledge_version=trace.knowledge_version,
-        retrieval_details=_bounded(result, config),
+        retrieval_details=_bounded(_details(result, config), config.max_bytes),
     )
 
 
-def _bounded(result: LookupResult, config: RecordConfig) -> dict[str, Any]:
+def _bounded(details: dict[str, Any], max_bytes: int) -> dict[str, Any]:
     """Leave out evidence summaries, last first, then hints, until the details are small enough."""
-    for hints in (_MAX_HINTS, 0):
-        for blocks in range(len(result.evidence_blocks), -1, -1):
-            details = _details(result, config, blocks, hints)
-            if len(json.dumps(details, ensure_ascii=False).encode()) <= config.max_bytes:
-                return details
-    return {"evidenceBlockCount": result.retrieval_trace.evidence_block_count, "truncated": True}
+    while len(json.dumps(details, ensure_ascii=False).encode()) > max_bytes:
+        if details.get("evidence"):
+            details = {**details, "evidence": details["evidence"][:-1], "truncated": True}
+        elif details.get("hints"):
+            details = {**details, "hints": {}}
+        else:
+            count = details["evidenceBlockCount"]
+            return {"evidenceBlockCount": count, "truncated": True}
+    return details
 
 
-def _details(result: LookupResult, config: RecordConfig, blocks: int, hints: int) -> dict[str, Any]:
+def _details(result: LookupResult, config: RecordConfig) -> dict[str, Any]:
     trace = result.retrieval_trace
-    attempts: list[dict[str, Any]] = []
-    for attempt in trace.attempts:
-        dumped = attempt.model_dump(mode="json")
-        dumped["query"] = _short(_redacted(attempt.query, config))
-        dumped["reason"] = _short(attempt.reason)
-        dumped["filter"] = attempt.filter and {k: _short(v) for k, v in attempt.filter.items()}
-        attempts.append(dumped)
-    recognized = trace.hints.model_dump(mode="json")
-    for name in ("titles", "keywords", "categories", "entities"):
-        recognized[name] = [_short(text) for text in recognized[name][:hints]]
-    details: dict[str, Any] = {
+    return {
         "transformedQuery": _short(_redacted(trace.transformed_query, config)),
         "queryLength": trace.query_length,
         "queryCut": trace.query_cut,
-        "hints": recognized,
-        "attempts": attempts,
+        "hints": _hints(trace.hints, config),
+        "attempts": [_attempt(attempt, config) for attempt in trace.attempts],
         "fallbackReason": trace.fallback_reason,
         "error": trace.error,
         "candidateCount": trace.candidate_count,
@@ -91,15 +85,33 @@ def _details(result: LookupResult, config: RecordConfig, blocks: int, hints: int
         "answerability": trace.answerability,
         "relevanceLevel": result.relevance_level,
         "embedder": _short(trace.embedder),
-        "evidence": [_summary(block, config) for block in result.evidence_blocks[:blocks]],
+        "evidence": [_summary(block, config) for block in result.evidence_blocks],
         "timings": [timing.model_dump(mode="json") for timing in trace.timings],
     }
-    if blocks < len(result.evidence_blocks) or hints < _MAX_HINTS:
-        details["truncated"] = True
-    return details
+
+
+def _hints(hints: HintSummary, config: RecordConfig) -> dict[str, Any]:
+    """Keep what was recognized; where queries are redacted, only how much: it is their words."""
+    dumped: dict[str, Any] = hints.model_dump(mode="json")
+    if config.redact is not None:
+        return {"entryCount": hints.entry_count}
+    for name in ("titles", "keywords", "categories", "entities"):
+        dumped[name] = [_short(text) for text in dumped[name][:_MAX_HINTS]]
+    return dumped
+
+
+def _attempt(attempt: RetrievalAttempt, config: RecordConfig) -> dict[str, Any]:
+    chosen = attempt.filter and {name: _short(value) for name, value in attempt.filter.items()}
+    return {
+        **attempt.model_dump(mode="json"),
+        "query": _short(_redacted(attempt.query, config)),
+        "reason": _reason(attempt.reason, config),
+        "filter": chosen,
+    }
 
 
 def _summary(block: EvidenceBlock, config: RecordConfig) -> dict[str, Any]:
+    reasons = (_reason(reason, config) for reason in block.hit_reasons[:_MAX_HINTS])
     summary: dict[str, Any] = {
         "rank": block.rank,
         "source": _short(block.source),
@@ -107,11 +119,16 @@ def _summary(block: EvidenceBlock, config: RecordConfig) -> dict[str, Any]:
         "retrievalLayer": block.retrieval_layer,
         "similarity": block.similarity,
         "score": block.score,
-        "hitReasons": [_short(reason) for reason in block.hit_reasons[:_MAX_HINTS]],
+        "hitReasons": list(dict.fromkeys(reasons)),
     }
     if config.excerpt_chars:
         summary["excerpt"] = " ".join(block.content.split())[: config.excerpt_chars]
     return summary
+
+
+def _reason(reason: str, config: RecordConfig) -> str:
+    """Shorten a reason; where queries are redacted, keep its kind alone."""
+    return _short(reason if config.redact is None else reason.partition(":")[0])
 
 
 def _short(text: str) -> str:
@@ -119,4 +136,4 @@ def _short(text: str) -> str:
 
 
 def _redacted(text: str, config: RecordConfig) -> str:
-    return config.redact(text) if config.redact is not None else text
+    return text if config.redact is None else encodable(config.redact(text))

@@ -24,14 +24,12 @@ class Retrieved:
     found: SearchResult
 
 
-def retrieve(  # noqa: PLR0913 - one of them an option
+def retrieve(
     search: Callable[[SearchRequest], SearchResult],
     request: SearchRequest,
     reason: str,
     reference_threshold: float,
     earlier: Sequence[Candidate] = (),
-    *,
-    strict: bool = False,
 ) -> Retrieved:
     """Search once; an error becomes the attempt's outcome.
 
@@ -42,7 +40,6 @@ def retrieve(  # noqa: PLR0913 - one of them an option
         reference_threshold: A filtered search whose best similarity is under it is of low quality;
             one exactly at it is good enough.
         earlier: Candidates of the attempt before; scored for this query too, and kept.
-        strict: Let an error through.
 
     Returns:
         The attempt and its candidates, best similarity first.
@@ -52,8 +49,6 @@ def retrieve(  # noqa: PLR0913 - one of them an option
     try:
         found = search(replace(request, also=tuple(c.passage.row for c in earlier)))
     except Exception as problem:  # an embedder may raise anything
-        if strict:
-            raise
         logger.warning("the search failed", exc_info=problem)
         found, error = SearchResult(), type(problem).__name__
     top = found.candidates[0].similarity if found.candidates else None
@@ -65,7 +60,9 @@ def retrieve(  # noqa: PLR0913 - one of them an option
     attempt = RetrievalAttempt(
         strategy="unfiltered" if request.category is None else "filtered",
         query=request.query,
-        filter=None if request.category is None else {"category": request.category},
+        filter=None
+        if request.category is None
+        else {"category": request.category_name or request.category},
         candidate_count=count_texts(c for c in found.candidates if c.found_by),
         top_similarity=top,
         reference_threshold=reference_threshold,

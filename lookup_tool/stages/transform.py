@@ -5,10 +5,9 @@ from typing import Literal
 
 from lookup_tool.config import LookupConfig, QueryConfig
 from lookup_tool.knowledge.hints import QueryHints
-from lookup_tool.knowledge.tokens import visible
+from lookup_tool.knowledge.tokens import bound, encodable, visible
 
 Plan = Literal["category_filter", "no_filter", "no_search"]
-_GAP = " ... "
 
 
 @dataclass(frozen=True)
@@ -27,30 +26,16 @@ class TransformedQuery:
     cut: bool
 
 
-def transform(query: str, config: QueryConfig, readable: int | None = None) -> TransformedQuery:
-    """Normalize a query (NFKC, no invisible characters, single spaces) and bound its length.
-
-    Args:
-        query: As given.
-        config: Its limit, and a function that rewrites it.
-        readable: Characters that the embedder reads; a smaller limit than the configured one.
-    """
-    limit = min(config.max_length, readable or config.max_length)
+def transform(query: str, config: QueryConfig) -> TransformedQuery:
+    """Normalize a query (NFKC, no invisible characters, single spaces) and bound its length."""
     # A lone surrogate, half of a broken emoji, cannot be encoded by anything that comes later.
-    whole = query.encode("utf-8", "replace").decode()
-    raw = bound(whole, limit)
-    text = bound(" ".join(visible(raw).split()), limit)
+    whole = encodable(query)
+    raw = bound(whole, config.max_length)
+    text = bound(" ".join(visible(whole).split()), config.max_length)
     if text and config.transform is not None:
-        text = bound(" ".join(config.transform(text).split()), limit)
+        rewritten = " ".join(encodable(config.transform(text)).split())
+        text = bound(rewritten, config.max_length) or text
     return TransformedQuery(raw=raw, text=text, length=len(query), cut=raw != whole)
-
-
-def bound(text: str, longest: int) -> str:
-    """Cut the middle out of a text: a question stands at an end of a long paste."""
-    if len(text) <= longest:
-        return text
-    kept = longest - len(_GAP)
-    return f"{text[: kept - kept // 2]}{_GAP}{text[len(text) - kept // 2 :]}"
 
 
 def plan(query: TransformedQuery, hints: QueryHints, config: LookupConfig) -> Plan:

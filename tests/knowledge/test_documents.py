@@ -192,7 +192,7 @@ def test_a_folder_without_markdown_has_no_entries(tmp_path: Path) -> None:
 def test_what_is_no_folder_is_refused(tmp_path: Path, name: str) -> None:
     write(tmp_path, {"file.md": "Text"})
 
-    with pytest.raises(KnowledgeNotFoundError, match="no such folder"):
+    with pytest.raises(KnowledgeNotFoundError, match="folder"):
         load_folder(tmp_path / name, Problems())
 
 
@@ -207,9 +207,9 @@ def test_only_links_inside_the_folder_are_followed(tmp_path: Path) -> None:
     entries = load_folder(tmp_path / "kb", problems)
 
     assert entries == [Entry("in.md", "Real"), Entry("real.md", "Real")]
-    assert [(p.path, p.level, p.problem) for p in problems.found] == [
+    assert [(p.path, p.level, p.problem) for p in sorted(problems.found, key=str)] == [
+        ("broken.md", "error", "links to nothing"),
         ("out.md", "error", "links out of the folder"),
-        ("broken.md", "error", "cannot be read (No such file or directory)"),
     ]
 
 
@@ -235,7 +235,7 @@ def test_documents_become_entries() -> None:
             metadata={"source": "dir\\a.pdf", "page": "1", "n": ["1.5", None]},
         ),
         Entry(
-            "dir/a.pdf#part-2",
+            "dir/a.pdf~2",
             "Two\n",
             category="HR",
             keywords=("x",),
@@ -247,7 +247,7 @@ def test_documents_become_entries() -> None:
 
 
 def test_sources_of_documents_are_never_given_twice() -> None:
-    names = ["a", "a#part-2", "a"]
+    names = ["a", "a~2", "a"]
 
     entries = entries_from_documents(
         [Document("x", metadata={"source": name}) for name in names], Problems()

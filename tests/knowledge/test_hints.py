@@ -19,6 +19,7 @@ from lookup_tool.knowledge.hints import (
     phrase_key,
     phrases_of,
 )
+from lookup_tool.knowledge.tokens import atoms
 
 
 def knowledge(*entries: dict[str, Any]) -> KnowledgeBase:
@@ -27,6 +28,11 @@ def knowledge(*entries: dict[str, Any]) -> KnowledgeBase:
         for number, entry in enumerate(entries)
     ]
     return KnowledgeBase.from_documents(documents, embedder=HashEmbedder())
+
+
+def stretches(query: str, longest: int = MAX_PHRASE) -> list[tuple[int, int, str]]:
+    found = atoms(query)
+    return ngrams(found, dict.fromkeys(found, longest))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +64,7 @@ def knowledge(*entries: dict[str, Any]) -> KnowledgeBase:
     ],
 )
 def test_a_phrase_matches_whole_units_only(phrase: str, query: str, matches: bool) -> None:
-    assert (phrase_key(phrase) in {key for _, _, key in ngrams(query)}) is matches
+    assert (phrase_key(phrase) in {key for _, _, key in stretches(query)}) is matches
 
 
 @pytest.mark.parametrize(
@@ -68,8 +74,10 @@ def test_a_phrase_matches_whole_units_only(phrase: str, query: str, matches: boo
         pytest.param("How to travel", "how to travel", id="stop-words-and-another"),
         pytest.param("---", None, id="marks-only"),
         pytest.param("", None, id="empty"),
-        pytest.param(" ".join(["word"] * MAX_PHRASE), "word " * 11 + "word", id="longest"),
-        pytest.param(" ".join(["word"] * (MAX_PHRASE + 1)), None, id="too-long"),
+        pytest.param(
+            " ".join(["word"] * MAX_PHRASE), "word " * (MAX_PHRASE - 1) + "word", id="longest"
+        ),
+        pytest.param("word " * (MAX_PHRASE + 1), None, id="too-long"),
     ],
 )
 def test_phrases_that_say_nothing_or_too_much_are_not_matched(text: str, key: str | None) -> None:
@@ -77,7 +85,7 @@ def test_phrases_that_say_nothing_or_too_much_are_not_matched(text: str, key: st
 
 
 def test_every_stretch_of_a_query_is_asked_for_longest_first() -> None:
-    assert ngrams("Paid leave now") == [
+    assert stretches("Paid leave now") == [
         (0, 3, "paid leave now"),
         (0, 2, "paid leave"),
         (1, 2, "leave now"),
@@ -88,21 +96,28 @@ def test_every_stretch_of_a_query_is_asked_for_longest_first() -> None:
 
 
 def test_a_query_has_no_stretch_longer_than_a_phrase() -> None:
-    lengths = {length for _, length, _ in ngrams("word " * 40)}
+    lengths = {length for _, length, _ in stretches("word " * 60)}
 
     assert lengths == set(range(1, MAX_PHRASE + 1))
+
+
+def test_only_atoms_that_begin_a_phrase_are_asked_for() -> None:
+    assert ngrams(["paid", "leave", "now"], {"leave": 2}) == [
+        (1, 2, "leave now"),
+        (1, 1, "leave"),
+    ]
 
 
 def test_the_longest_phrase_wins_and_covers_its_parts() -> None:
     known = {"annual", "annual leave", "leave policy", "policy"}
 
-    assert longest_first(ngrams("annual leave policy"), known) == ["annual leave", "policy"]
+    assert longest_first(stretches("annual leave policy"), known) == ["annual leave", "policy"]
 
 
 def test_a_part_that_stands_elsewhere_too_is_still_picked_once() -> None:
     known = {"annual leave", "leave"}
 
-    assert longest_first(ngrams("leave or annual leave or leave"), known) == [
+    assert longest_first(stretches("leave or annual leave or leave"), known) == [
         "annual leave",
         "leave",
     ]
@@ -169,9 +184,9 @@ def test_hints_tell_what_was_recognized_as_its_author_wrote_it() -> None:
     ) as base:
         assert base.hints("does TIMETRAIL show my time off, or ask HR?") == QueryHints(
             matches=(
-                HintMatch("keyword", "Time Off", "time off", ("hr",)),
-                HintMatch("entity", "TimeTrail", "timetrail", ("hr",)),
-                HintMatch("category", "HR", "hr", ("hr",)),
+                HintMatch("keyword", "Time Off", "time off", ("hr",), ("HR",)),
+                HintMatch("entity", "TimeTrail", "timetrail", ("hr",), ("hr",)),
+                HintMatch("category", "HR", "hr", ("hr",), ("HR",)),
             ),
             titles=("Annual Leave", "Sick Leave"),
             entry_count=2,
@@ -183,7 +198,7 @@ def test_hints_tell_what_was_recognized_as_its_author_wrote_it() -> None:
 def test_a_phrase_of_an_entry_without_category_gives_no_filter() -> None:
     with knowledge({"title": "Lunch"}, {"title": "Dinner", "category": "food"}) as base:
         assert base.hints("lunch") == QueryHints(
-            matches=(HintMatch("title", "Lunch", "lunch", (None,)),),
+            matches=(HintMatch("title", "Lunch", "lunch", (None,), (None,)),),
             titles=("Lunch",),
             entry_count=1,
         )
@@ -214,7 +229,7 @@ RESTRICTED = (
 def test_what_a_caller_may_not_see_neither_matches_nor_hides_a_shorter_phrase() -> None:
     with knowledge(*RESTRICTED) as base:
         assert base.hints("secret leave, the board, merger plans, sealed") == QueryHints(
-            matches=(HintMatch("title", "Leave", "leave", ("hr",)),),
+            matches=(HintMatch("title", "Leave", "leave", ("hr",), ("hr",)),),
             titles=("Leave",),
             entry_count=1,
             category="hr",
@@ -228,8 +243,10 @@ def test_a_group_sees_its_own_phrases_and_categories() -> None:
 
     assert hints == QueryHints(
         matches=(
-            HintMatch("title", "Secret leave", "secret leave", ("board",)),
-            HintMatch("category", "merger plans", "merger plans", ("merger plans",)),
+            HintMatch("title", "Secret leave", "secret leave", ("board",), ("board",)),
+            HintMatch(
+                "category", "merger plans", "merger plans", ("merger plans",), ("merger plans",)
+            ),
         ),
         titles=("Secret leave",),
         entry_count=1,

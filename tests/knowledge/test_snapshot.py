@@ -20,11 +20,12 @@ FILES = (
     "lexical/ids.npy",
     "lexical/starts.npy",
     "lexical/heads.npy",
-    "lexical/bm25/data.csc.index.npy",
-    "lexical/bm25/indices.csc.index.npy",
-    "lexical/bm25/indptr.csc.index.npy",
-    "lexical/bm25/params.index.json",
-    "lexical/bm25/vocab.index.json",
+    "lexical/posting_starts.npy",
+    "lexical/posting_rows.npy",
+    "lexical/posting_weights.npy",
+    "lexical/rarity.npy",
+    "lexical/vocabulary.json",
+    "text_ids.npy",
 )
 
 

@@ -10,6 +10,7 @@ from lookup_tool.contracts import (
     CompletenessHint,
     ContextPack,
     EvidenceBlock,
+    IncludedSource,
     LookupResult,
     RerankTrace,
 )
@@ -276,4 +277,6 @@ def test_legacy_fields_are_views_of_the_blocks(
     ],
 )
 def test_the_summary_counts_sections_and_entries(sources: list[str], said: str) -> None:
-    assert summary([block(source) for source in sources]) == said
+    included = tuple(IncludedSource(source=source, truncated=False) for source in sources)
+
+    assert summary(ContextPack(budget=9, included=included)) == said

@@ -49,31 +49,32 @@ def test_no_candidates_give_no_evidence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "start_line", "content"),
+    ("row", "joint", "content"),
     [
-        pytest.param(1, 4, "One. Two.", id="same line"),
-        pytest.param(1, 5, "One.\nTwo.", id="next line"),
-        pytest.param(1, 6, "One.\n\nTwo.", id="next paragraph"),
-        pytest.param(1, 9, "One.\n\nTwo.", id="more blank lines"),
-        pytest.param(2, 9, "One.\n\n[...]\n\n| head |\nTwo.", id="a passage left out"),
+        pytest.param(1, "", "One.Two.", id="in a word"),
+        pytest.param(1, " ", "One. Two.", id="same line"),
+        pytest.param(1, "\n", "One.\nTwo.", id="next line"),
+        pytest.param(1, "\n\n", "One.\n\nTwo.", id="next paragraph"),
+        pytest.param(2, "\n", "One.\n\n[...]\n\n| head |\nTwo.", id="a passage left out"),
     ],
 )
 def test_passages_of_one_section_are_joined_in_document_order(
-    row: int, start_line: int, content: str
+    row: int, joint: str, content: str
 ) -> None:
     first = passage("a.md#x", row=0, text="One.", start_line=3, end_line=4)
     second = passage(
         "a.md#x",
         row=row,
         text="Two.",
-        start_line=start_line,
-        end_line=start_line + 1,
+        start_line=6,
+        end_line=7,
         lead="| head |\n",
+        joint=joint,
     )
 
     (block,) = everything(candidate(second, 0.9), candidate(first, 0.6)).blocks
 
-    assert (block.content, block.start_line, block.end_line) == (content, 3, start_line + 1)
+    assert (block.content, block.start_line, block.end_line) == (content, 3, 7)
 
 
 def test_the_lead_of_the_first_passage_is_shown() -> None:
@@ -94,7 +95,7 @@ def test_a_block_has_the_best_similarity_and_everything_its_passages_mention() -
         hints=("keyword:leave",),
     )
     two = candidate(
-        passage("a.md#x", row=1, text="Two.", start_line=3, end_line=3),
+        passage("a.md#x", row=1, text="Two.", joint="\n\n", start_line=3, end_line=3),
         0.9,
         bm25=1.5,
         found_by=("lexical", "vector"),
@@ -181,7 +182,6 @@ def test_half_of_the_terms_at_the_midpoint_are_just_usable(similarity: float, us
 
 
 def test_answerability_grows_with_similarity_and_with_coverage() -> None:
-    shares = term_shares(TERMS)
     steps = [
         evidence(similarity=0.3),
         evidence(similarity=0.3, in_text=frozenset({0})),
@@ -189,19 +189,18 @@ def test_answerability_grows_with_similarity_and_with_coverage() -> None:
         evidence(similarity=0.4, in_text=frozenset({0, 1})),
     ]
 
-    worth = [answerability(step, shares, 0.4) for step in steps]
+    worth = [answerability(step, TERMS, 0.4) for step in steps]
 
     assert worth == sorted(set(worth))
     assert (
-        answerability(evidence(similarity=0.4, in_heading=frozenset({0, 1})), shares, 0.4)
+        answerability(evidence(similarity=0.4, in_heading=frozenset({0, 1})), TERMS, 0.4)
         == (worth[-1])
     )
 
 
 def test_the_best_block_decides_and_takes_only_blocks_that_are_no_noise_along() -> None:
-    shares = term_shares(TERMS)
     steps = [candidate(passage(f"{n:02}.md", row=n, text=f"{n}"), n / 50) for n in range(51)]
-    worth = [answerability(evidence(similarity=n / 50), shares, 0.5) for n in range(51)]
+    worth = [answerability(evidence(similarity=n / 50), TERMS, 0.5) for n in range(51)]
 
     found = build_evidence(steps, TERMS, evidence_floor=0.0, midpoint=0.5)
 

@@ -63,10 +63,17 @@ def test_a_bounded_text_keeps_both_ends(text: str, longest: int) -> None:
     if len(text) <= longest:
         assert bounded == text
     else:
-        first, last = bounded[: (longest - 5) // 2], bounded[-((longest - 5) // 2) :]
-        assert len(bounded) == longest
-        assert text.startswith(first)
-        assert text.endswith(last)
+        assert len(bounded) <= longest
+        assert any(
+            bounded[place : place + 5] == " ... "
+            and text.startswith(bounded[:place])
+            and text.endswith(bounded[place + 5 :])
+            for place in range(len(bounded))
+        )
+
+
+def test_a_bounded_text_keeps_whole_words() -> None:
+    assert bound("where is the key of the blue bicycle shed", 25) == "where is ... shed"
 
 
 def test_normalization_does_not_lengthen_a_query_over_the_limit() -> None:

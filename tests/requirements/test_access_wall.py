@@ -1,0 +1,104 @@
+"""What a caller receives does not depend on what they may not see.
+
+The same public entries, with and without restricted ones that share their keywords, titles, terms
+and texts: everything a public caller gets must be equal, but for ids and times.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from embedders import HashEmbedder
+from langchain_core.documents import Document
+
+from lookup_tool import (
+    KnowledgeBase,
+    LookupContext,
+    TraceStore,
+    build_lookup_graph,
+    create_lookup_tool,
+)
+
+PUBLIC = [
+    Document(
+        "# Badges\n\nA lost badge costs 15 euros. The falcon door opens at nine.",
+        metadata={"source": "badges.md", "category": "site", "keywords": ["badge"]},
+    ),
+    Document(
+        "# Doors\n\nThe falcon door has a badge reader.\n\n## Night\n\nCall the guard at night.",
+        metadata={"source": "doors.md", "category": "site", "entities": ["LatchPoint"]},
+    ),
+    Document("# Falcon\n\nFalcon is the name of a door.", metadata={"source": "falcon.md"}),
+]
+RESTRICTED = [
+    Document(
+        "# Badges\n\nA lost badge costs 15 euros. The falcon door opens at nine.",
+        metadata={"source": "copy.md", "category": "board", "keywords": ["badge"], "access": ["b"]},
+    ),
+    Document(
+        "# Falcon takeover\n\n" + "Project falcon buys the guard company. " * 20,
+        metadata={
+            "source": "doors.md",
+            "category": "Takeover",
+            "keywords": ["falcon", "takeover", "night guard badge"],
+            "access": ["b"],
+        },
+    ),
+    *(
+        Document(f"Falcon badge door night {n}.", metadata={"access": [], "keywords": ["falcon"]})
+        for n in range(40)
+    ),
+]
+QUERIES = [
+    "badge",
+    "What does a lost badge cost?",
+    "falcon door",
+    "the falcon takeover",
+    "night guard badge",
+    "takeover",
+    "LatchPoint",
+    "What is a zebra?",
+]
+
+
+def received(documents: Sequence[Document], query: str, *groups: str) -> dict[str, Any]:
+    """Return all that one caller receives, without ids and times."""
+    with (
+        KnowledgeBase.from_documents(documents, embedder=HashEmbedder()) as knowledge,
+    ):
+        store = TraceStore("sqlite://")
+        graph = build_lookup_graph(knowledge, traces=store)
+        result = graph.invoke({"query": query}, context=LookupContext(groups=groups))["result"]
+        dumped = result.model_dump(mode="json")
+        (row,) = store.rows()
+        store.close()
+    for name in ("durationMs", "timings", "invocationId"):
+        del dumped["retrievalTrace"][name]
+    for attempt in dumped["retrievalTrace"]["attempts"]:
+        del attempt["durationMs"]
+    kept = {**vars(row)}
+    for name in ("created_at", "duration_ms", "invocation_id"):
+        del kept[name]
+    del kept["retrieval_details"]["timings"]
+    for attempt in kept["retrieval_details"]["attempts"]:
+        del attempt["durationMs"]
+    return {"result": dumped, "row": kept}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_restricted_entries_change_nothing_for_others(query: str) -> None:
+    assert received([*RESTRICTED, *PUBLIC], query) == received(PUBLIC, query)
+
+
+def test_a_member_of_the_group_sees_them() -> None:
+    seen = received([*RESTRICTED, *PUBLIC], "the falcon takeover", "b")["result"]
+
+    assert seen["evidenceBlocks"][0]["title"] == "Falcon takeover"
+
+
+def test_a_model_cannot_name_a_group() -> None:
+    with KnowledgeBase.from_documents(RESTRICTED, embedder=HashEmbedder()) as knowledge:
+        tool = create_lookup_tool(knowledge, traces="sqlite://")
+        said = tool.invoke({"query": "the falcon takeover", "groups": ["b"], "context": "b"})
+
+    assert "holds no evidence on this (0 passages" in said
