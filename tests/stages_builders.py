@@ -16,6 +16,7 @@ from lookup_tool.contracts import (
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.passage_store import StoredPassage
 from lookup_tool.knowledge.search import Candidate
+from lookup_tool.knowledge.tokens import fold
 from lookup_tool.knowledge.tokens import terms as terms_of
 from lookup_tool.stages.evidence import Evidence
 
@@ -47,6 +48,7 @@ _EVIDENCE = Evidence(
     in_heading=frozenset(),
     pairs=frozenset(),
     hints=(),
+    text_ids=(0,),
 )
 
 
@@ -57,7 +59,7 @@ def passage(source: str = "a.md", **changes: Any) -> StoredPassage:
 def candidate(found: StoredPassage, similarity: float = 0.5, **changes: Any) -> Candidate:
     plain = Candidate(
         passage=found,
-        text_id=hash((found.source, found.row)),
+        text_id=hash(fold(found.lead + found.text)),
         similarity=similarity,
         bm25=0.0,
         found_by=("vector",),

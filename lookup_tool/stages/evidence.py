@@ -13,7 +13,6 @@ from math import exp
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.passage_store import StoredPassage
 from lookup_tool.knowledge.search import Candidate
-from lookup_tool.knowledge.tokens import fold
 from lookup_tool.knowledge.tokens import terms as terms_of
 
 GAP = "[...]"
@@ -52,6 +51,9 @@ class Evidence:
     in_heading: frozenset[int]
     pairs: frozenset[int]
     hints: tuple[str, ...]
+    text_ids: tuple[int, ...]
+    """Equal for blocks with the same text."""
+
     duplicates: tuple[str, ...] = ()
 
 
@@ -88,8 +90,10 @@ def build_evidence(
     in_order = sorted(kept, key=lambda found: (_section(found), found.passage.row))
     blocks = [_block(list(passages)) for _, passages in groupby(in_order, key=_section)]
     blocks.sort(key=lambda block: (-block.similarity, block.source))
+    shares = term_shares(terms)
     rated = [
-        (answerability(block, terms, midpoint), block) for block in _without_repetition(blocks)
+        (answerability(block, terms, shares, midpoint), block)
+        for block in _without_repetition(blocks)
     ]
     best = max((probability for probability, _ in rated), default=0.0)
     if good_enough is not None and any(b.similarity >= good_enough for b in blocks):
@@ -104,7 +108,9 @@ def build_evidence(
     return EvidenceSet(usable, best)
 
 
-def answerability(block: Evidence, terms: Sequence[QueryTerm], midpoint: float) -> float:
+def answerability(
+    block: Evidence, terms: Sequence[QueryTerm], shares: Sequence[float], midpoint: float
+) -> float:
     """Estimate the probability that a block answers the question, in [0, 1].
 
     A logistic over its similarity and the share of the question's terms, weighted by their rarity,
@@ -116,7 +122,6 @@ def answerability(block: Evidence, terms: Sequence[QueryTerm], midpoint: float) 
         Fitted on the answerable and unanswerable development questions of three document sets.
     """
     mentioned = block.in_text | block.in_heading
-    shares = term_shares(terms)
     value = SIMILARITY_WEIGHT * (block.similarity - midpoint)
     value += COVERAGE_WEIGHT * (coverage(mentioned, shares) - 0.5)
     counted = [place for place, share in enumerate(shares) if share]
@@ -180,6 +185,7 @@ def _block(passages: Sequence[Candidate]) -> Evidence:
         in_heading=frozenset(place for found in passages for place in found.in_heading),
         pairs=frozenset(place for found in passages for place in found.pairs),
         hints=best.hints,
+        text_ids=tuple(found.text_id for found in passages),
     )
 
 
@@ -194,14 +200,13 @@ def _joint(before: StoredPassage | None, passage: StoredPassage) -> str:
 
 def _without_repetition(blocks: Sequence[Evidence]) -> list[Evidence]:
     """Keep the best block of each text, with the sources and reasons of the others."""
-    kept: dict[str, Evidence] = {}
+    kept: dict[tuple[int, ...], Evidence] = {}
     for block in blocks:
-        text = fold(block.content)
-        first = kept.get(text)
+        first = kept.get(block.text_ids)
         if first is None:
-            kept[text] = block
+            kept[block.text_ids] = block
             continue
-        kept[text] = replace(
+        kept[block.text_ids] = replace(
             first,
             found_by=_united((first.found_by, block.found_by)),
             hints=_united((first.hints, block.hints)),

@@ -87,6 +87,7 @@ def test_a_block_has_the_best_similarity_and_everything_its_passages_mention() -
     one = candidate(
         passage("a.md#x", row=0, text="One.", start_line=1, end_line=1),
         0.6,
+        text_id=1,
         bm25=4.0,
         found_by=("vector",),
         in_text=(0,),
@@ -97,6 +98,7 @@ def test_a_block_has_the_best_similarity_and_everything_its_passages_mention() -
     two = candidate(
         passage("a.md#x", row=1, text="Two.", joint="\n\n", start_line=3, end_line=3),
         0.9,
+        text_id=2,
         bm25=1.5,
         found_by=("lexical", "vector"),
         in_text=(1,),
@@ -116,6 +118,7 @@ def test_a_block_has_the_best_similarity_and_everything_its_passages_mention() -
             in_heading=frozenset({1}),
             pairs=frozenset({0}),
             hints=("keyword:leave",),
+            text_ids=(1, 2),
         ),
     )
 
@@ -148,6 +151,7 @@ def test_equal_texts_become_one_block_that_names_the_others() -> None:
         similarity=0.9,
         found_by=("vector", "lexical"),
         hints=("title:B", "keyword:a"),
+        text_ids=first.text_ids,
         duplicates=("a.md",),
     )
     assert (second.source, second.duplicates) == ("c.md", ())
@@ -189,18 +193,23 @@ def test_answerability_grows_with_similarity_and_with_coverage() -> None:
         evidence(similarity=0.4, in_text=frozenset({0, 1})),
     ]
 
-    worth = [answerability(step, TERMS, 0.4) for step in steps]
+    worth = [answerability(step, TERMS, term_shares(TERMS), 0.4) for step in steps]
 
     assert worth == sorted(set(worth))
     assert (
-        answerability(evidence(similarity=0.4, in_heading=frozenset({0, 1})), TERMS, 0.4)
+        answerability(
+            evidence(similarity=0.4, in_heading=frozenset({0, 1})), TERMS, term_shares(TERMS), 0.4
+        )
         == (worth[-1])
     )
 
 
 def test_the_best_block_decides_and_takes_only_blocks_that_are_no_noise_along() -> None:
     steps = [candidate(passage(f"{n:02}.md", row=n, text=f"{n}"), n / 50) for n in range(51)]
-    worth = [answerability(evidence(similarity=n / 50), TERMS, 0.5) for n in range(51)]
+    worth = [
+        answerability(evidence(similarity=n / 50), TERMS, term_shares(TERMS), 0.5)
+        for n in range(51)
+    ]
 
     found = build_evidence(steps, TERMS, evidence_floor=0.0, midpoint=0.5)
 

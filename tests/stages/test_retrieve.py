@@ -48,7 +48,8 @@ def test_only_a_filtered_search_under_the_threshold_is_of_low_quality(
 
 
 def test_a_filtered_attempt_names_its_filter_and_the_best_similarity() -> None:
-    best, second = candidate(passage("a.md"), 0.8), candidate(passage("b.md", row=1), 0.2)
+    best = candidate(passage("a.md", text="One."), 0.8)
+    second = candidate(passage("b.md", row=1, text="Two."), 0.2)
 
     found = retrieve(finding(best, second), FILTERED, "category_filter: keyword:leave", 0.45)
 
