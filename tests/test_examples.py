@@ -62,7 +62,8 @@ def test_the_code_of_the_readme_runs(
     knowledge.close()
     said = capsys.readouterr().out
     assert "28 days of annual leave" in said
-    assert said.splitlines()[-1].startswith("True hr/salary-bands.md")
+    assert "True hr/salary-bands.md" in said
+    assert said.splitlines()[-1] in {"sufficient", "weak"}
 
 
 def test_the_handbook_loads_without_a_problem(tmp_path: Path) -> None:
