@@ -129,6 +129,9 @@ def test_graph_prints_the_machine_that_the_readme_shows() -> None:
     [
         (("ask", "x", "--kb", "nowhere"), "nowhere: no knowledge base here; build one with"),
         (("ingest", "nowhere", "--into", "kb"), "nowhere: no such folder; give the folder"),
+        (("ingest", "a.md", "--into", "kb"), "a.md: is a file; give the folder"),
+        (("ingest", ".", "--into", "."), "holds the documents; name another folder"),
+        (("ingest", ".", "--into", "a.md"), "a.md: cannot be written: it is a file"),
         (("info", "nowhere"), "nowhere: no knowledge base here"),
         (("trace", "list"), "name a knowledge base with --kb, or a database with --traces"),
         (("trace", "list", "--kb", "nowhere"), "no lookups were recorded here yet"),
@@ -162,6 +165,20 @@ def test_an_unknown_trace_is_named(kb: Path) -> None:
 
     assert result.code == 1
     assert "no single lookup 'nothing'" in result.err
+
+
+def test_a_folder_without_entries_replaces_nothing(kb: Path, tmp_path: Path) -> None:
+    result = run("ingest", tmp_path, "--into", kb)
+
+    assert (result.code, result.out) == (1, "")
+    assert "holds no entries; the knowledge base in" in result.err
+    assert run("ask", "How do I book a meeting room?", "--kb", kb).lines[0].startswith("sufficient")
+
+
+def test_a_long_query_is_shown_as_cut(kb: Path) -> None:
+    said = run("ask", "where is the key " * 400, "--kb", kb).lines
+
+    assert "the query was cut: 6800 characters are more than are read" in said
 
 
 def test_problems_are_listed_and_stop_nothing(tmp_path: Path) -> None:

@@ -89,13 +89,15 @@ class KnowledgeBase:
         Raises:
             KnowledgeNotFoundError: `docs` is no folder.
             KnowledgeError: `docs` holds no entries and would replace a knowledge base, or `into`
-                cannot be written or holds something else.
+                cannot be written, or is `docs`.
             KnowledgeBusyError: Another process is writing at `into`.
             EmbeddingError: The embedder gave vectors of a wrong shape, or none that is usable.
         """
         step = progress or _no_progress
         problems = Problems()
         model = Embedder(embedder)
+        if Path(into).resolve() == Path(docs).resolve():
+            raise KnowledgeError(Path(into), "holds the documents; name another folder to build in")
         entries = load_folder(Path(docs), problems, lambda done, total: step("read", done, total))
         if not entries and (Path(into) / "CURRENT").exists():
             raise KnowledgeError(

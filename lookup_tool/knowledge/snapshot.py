@@ -10,7 +10,6 @@ A crash at any point leaves the previous generation whole. Nothing is pickled.
 import hashlib
 import json
 import os
-import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -35,7 +34,6 @@ from lookup_tool.knowledge.passage_store import PassageStore
 from lookup_tool.knowledge.vectors import Segment, VectorIndex
 
 FORMAT = 1
-_OURS = re.compile(r"CURRENT|generation-\d|traces\.sqlite|\.lock$")
 _KEPT = 2
 """Generations kept after a switch: the current one, and the one that open readers may hold."""
 
@@ -126,15 +124,10 @@ def writing(root: Path) -> Iterator[None]:
 
     Raises:
         KnowledgeBusyError: Another process is writing.
-        KnowledgeError: The folder cannot be written, or holds something else.
+        KnowledgeError: The folder cannot be written.
     """
     try:
         root.mkdir(parents=True, exist_ok=True)
-        foreign = next((p.name for p in root.iterdir() if not _OURS.match(p.name)), None)
-        if foreign is not None and not (root / "CURRENT").exists():
-            raise KnowledgeError(
-                root, f"holds {foreign!r} and is no knowledge base; name a new or an empty folder"
-            )
         lock = FileLock(root / ".lock")
         lock.acquire(timeout=0)
     except Timeout as error:
@@ -216,7 +209,8 @@ def open_current(root: Path) -> Snapshot:
             )
         manifest = Manifest.model_validate(content)
     except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
-        raise KnowledgeDamagedError(root, f"cannot be read ({error})") from error
+        reason = str(error).split("\n", 1)[0]
+        raise KnowledgeDamagedError(root, f"cannot be read ({reason})") from error
     for name, record in manifest.files.items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != record.size:
