@@ -15,11 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from case_builders import DESK, USER, agent, answers, calls, message_sources, through_agent
 from embedders import HashEmbedder
-from langchain.agents import create_agent
 from langchain_core.documents import Document
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -32,13 +30,7 @@ from lookup_tool import (
     create_lookup_tool,
 )
 
-DESK = {
-    "badge.md": "---\nupdated: 2024-05-01\n---\n# Badge\nReport it at the desk.\n",
-    "parking.md": "# Parking\nPermits come from facilities.\n",
-    "vpn.md": "# VPN\nInstall the client on your laptop.\n",
-}
 FALLBACK = "I lost my badge, what must I do and what does a replacement cost?"
-USER: Any = {"messages": [("user", "hello")]}
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 
 
@@ -48,45 +40,10 @@ class Desk:
     traces: TraceStore
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("desk")
-    for name, text in DESK.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    KnowledgeBase.build(folder, folder / "kb", embedder=HashEmbedder()).close()
-    return folder / "kb"
-
-
 @pytest.fixture
-def desk(built: Path, traces: TraceStore) -> Iterator[Desk]:
-    with KnowledgeBase.open(built, embedder=HashEmbedder()) as knowledge:
+def desk(desk_path: Path, traces: TraceStore) -> Iterator[Desk]:
+    with KnowledgeBase.open(desk_path, embedder=HashEmbedder()) as knowledge:
         yield Desk(create_lookup_tool(knowledge, traces=traces), traces)
-
-
-class ScriptedModel(GenericFakeChatModel):
-    def bind_tools(self, tools: Any, **kwargs: Any) -> "ScriptedModel":
-        return self
-
-
-def calls(*arguments: Any) -> AIMessage:
-    return AIMessage(
-        "",
-        tool_calls=[
-            {"name": "lookup_knowledge", "args": args, "id": str(number)}
-            for number, args in enumerate(arguments)
-        ],
-    )
-
-
-def agent(tool: StructuredTool, *says: AIMessage, **options: Any) -> Any:
-    model = ScriptedModel(messages=iter([*says, AIMessage("done")]))
-    return create_agent(model, tools=[tool], **options)
-
-
-def through_agent(tool: StructuredTool, says: AIMessage) -> list[ToolMessage]:
-    state = agent(tool, says).invoke(USER)
-    assert state["messages"][-1].content == "done"
-    return answers(state)
 
 
 def node(tool: StructuredTool, **options: Any) -> Any:
@@ -94,14 +51,6 @@ def node(tool: StructuredTool, **options: Any) -> Any:
     graph.add_node("tools", ToolNode([tool]))
     graph.set_entry_point("tools")
     return graph.compile(**options)
-
-
-def answers(state: dict[str, Any]) -> list[ToolMessage]:
-    return [message for message in state["messages"] if isinstance(message, ToolMessage)]
-
-
-def sources(message: ToolMessage) -> list[str]:
-    return [block["source"] for block in message.artifact["evidenceBlocks"]]
 
 
 # D-09 Result must survive a checkpointer
@@ -145,7 +94,7 @@ def test_odd_metadata_never_reaches_an_artifact(traces: TraceStore, value: Any) 
         (answer,) = through_agent(tool, calls({"query": "report badge"}))
 
     serializer = JsonPlusSerializer(pickle_fallback=False)
-    assert sources(answer) == ["badge.md"]
+    assert message_sources(answer) == ["badge.md"]
     assert serializer.loads_typed(serializer.dumps_typed(answer)) == answer
     assert json.loads(json.dumps(answer.artifact, allow_nan=False)) == answer.artifact
 
@@ -172,7 +121,7 @@ def test_lookups_of_one_turn_each_get_their_own_evidence(
     found = answers(state or running.invoke(USER, THREAD))
 
     assert [message.tool_call_id for message in found] == [str(n) for n in range(len(queries))]
-    assert [sources(message) for message in found] == [
+    assert [message_sources(message) for message in found] == [
         [f"{query}.md"] if f"{query}.md" in DESK else [] for query in queries
     ]
     ids = {row.invocation_id: row.query for row in desk.traces.rows(100)}
@@ -185,7 +134,7 @@ def test_a_wrong_call_does_not_spoil_the_right_ones_of_its_turn(desk: Desk) -> N
     found = through_agent(desk.tool, calls({"query": "badge"}, {}, {"query": "vpn"}))
 
     assert [message.status for message in found] == ["success", "error", "success"]
-    assert [sources(found[0]), sources(found[2])] == [["badge.md"], ["vpn.md"]]
+    assert [message_sources(found[0]), message_sources(found[2])] == [["badge.md"], ["vpn.md"]]
 
 
 # D-15 Caller's recursion limit

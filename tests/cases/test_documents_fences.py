@@ -7,59 +7,18 @@ read is in the load report.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from embedders import HashEmbedder
-from langchain_core.embeddings import Embeddings
+from case_builders import BODY, HASH, Ask, Build, sources, warned
 
-from lookup_tool import KnowledgeBase, LookupResult, TraceStore, build_lookup_graph
-
-Build = Callable[..., KnowledgeBase]
-Ask = Callable[[KnowledgeBase, str], LookupResult]
-DEFAULT = "wordllama"
-HASH = HashEmbedder()
-BODY = "Run the tablet programme weekly."
-
-
-@pytest.fixture
-def build(tmp_path: Path) -> Iterator[Build]:
-    opened: list[KnowledgeBase] = []
-
-    def from_texts(files: Mapping[str, str], embedder: str | Embeddings = DEFAULT) -> KnowledgeBase:
-        docs = tmp_path / f"docs-{len(opened)}"
-        docs.mkdir()
-        for name, text in files.items():
-            (docs / name).write_bytes(text.encode())
-        opened.append(KnowledgeBase.build(docs, tmp_path / f"kb-{len(opened)}", embedder=embedder))
-        return opened[-1]
-
-    yield from_texts
-    for knowledge in opened:
-        knowledge.close()
-
-
-@pytest.fixture
-def ask(traces: TraceStore) -> Ask:
-    return lambda knowledge, query: build_lookup_graph(knowledge, traces=traces).invoke(
-        {"query": query}
-    )["result"]
-
-
-def warned(knowledge: KnowledgeBase) -> set[str]:
-    """Return the files that the load report names."""
-    return {problem.path for problem in knowledge.report.problems}
+from lookup_tool import KnowledgeBase
 
 
 def text_of(knowledge: KnowledgeBase, source: str = "a.md") -> str:
     """Return every title, heading and text of an entry that can be found."""
     passages = knowledge.read(source).passages
     return "\n".join("\n".join([*passage.breadcrumb, passage.text]) for passage in passages)
-
-
-def sources(result: LookupResult) -> list[str]:
-    return [block.source for block in result.evidence_blocks]
 
 
 RULES = (

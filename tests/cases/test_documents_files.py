@@ -4,63 +4,10 @@ Families: encodings, byte-order marks and line ends; sizes from nothing to megab
 that has words is found, whatever its bytes, and what had to be guessed is in the load report.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-
 import pytest
-from embedders import HashEmbedder
-from langchain_core.embeddings import Embeddings
+from case_builders import DEFAULT, PAINT, Ask, Build, sources, warned
 
-from lookup_tool import KnowledgeBase, LookupResult, TraceStore, build_lookup_graph
-
-Build = Callable[..., KnowledgeBase]
-Ask = Callable[[KnowledgeBase, str], LookupResult]
-DEFAULT = "wordllama"
-HASH = HashEmbedder()
-PAINT = "Paint is in room 5."
-SECRET = "The zebrafish tank key is under the mat."
-
-
-@pytest.fixture
-def docs(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def build(tmp_path: Path, docs: Path) -> Iterator[Build]:
-    opened: list[KnowledgeBase] = []
-
-    def from_files(
-        files: Mapping[str, str | bytes], embedder: str | Embeddings = HASH
-    ) -> KnowledgeBase:
-        for name, content in files.items():
-            path = docs / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
-        opened.append(KnowledgeBase.build(docs, tmp_path / f"kb-{len(opened)}", embedder=embedder))
-        return opened[-1]
-
-    yield from_files
-    for knowledge in opened:
-        knowledge.close()
-
-
-@pytest.fixture
-def ask(traces: TraceStore) -> Ask:
-    return lambda knowledge, query: build_lookup_graph(knowledge, traces=traces).invoke(
-        {"query": query}
-    )["result"]
-
-
-def warned(knowledge: KnowledgeBase) -> set[str]:
-    """Return the files that the load report names."""
-    return {problem.path for problem in knowledge.report.problems}
-
-
-def sources(result: LookupResult) -> list[str]:
-    return [block.source for block in result.evidence_blocks]
+from lookup_tool import LookupResult
 
 
 def comparable(result: LookupResult) -> dict[str, object]:
@@ -75,8 +22,8 @@ ALARM = "---\ntitle: Alarm codes\ncategory: security\nkeywords: [alarm]\n---\n{}
 MARCH = "Codes are changed in March."
 
 
-def test_b_18_a_byte_order_mark_hides_no_metadata(build: Build, ask: Ask) -> None:
-    knowledge = build({"a.md": b"\xef\xbb\xbf" + ALARM.format(MARCH).encode()}, DEFAULT)
+def test_b_18_a_byte_order_mark_hides_no_metadata(build_docs: Build, ask: Ask) -> None:
+    knowledge = build_docs({"a.md": b"\xef\xbb\xbf" + ALARM.format(MARCH).encode()}, DEFAULT)
 
     entry = knowledge.read("a.md")
     hints = ask(knowledge, "alarm").retrieval_trace.hints
@@ -99,14 +46,16 @@ MARKS = {
 
 
 @pytest.mark.parametrize("kind", MARKS)
-def test_a_marked_file_gives_the_plain_file_s_answer(build: Build, ask: Ask, kind: str) -> None:
+def test_a_marked_file_gives_the_plain_file_s_answer(
+    build_docs: Build, ask: Ask, kind: str
+) -> None:
     text = ALARM.format("Zugang für Zoë 文.\n\n# Part\ufeff two\n\nOf a joined \ufefffile.")
     raw = MARKS[kind]
     if kind.startswith("UTF"):
         content = raw + text.encode(kind.lower())
     else:
         content = raw.decode().format(text).encode()
-    knowledge = build({"a.md": content})
+    knowledge = build_docs({"a.md": content})
 
     entry = knowledge.read("a.md")
 
@@ -118,11 +67,13 @@ def test_a_marked_file_gives_the_plain_file_s_answer(build: Build, ask: Ask, kin
     ]
 
 
-def test_b_19_a_windows_file_stops_no_other(build: Build, ask: Ask) -> None:
+def test_b_19_a_windows_file_stops_no_other(build_docs: Build, ask: Ask) -> None:
     cafe = (
         b"---\ntitle: Caf\xe9 opening hours\n---\nThe caf\xe9 opens at nine \x96 except Monday.\n"
     )
-    knowledge = build({"cafe.md": cafe, "gym.md": "# Gym\nThe gym is open all night.\n"}, DEFAULT)
+    knowledge = build_docs(
+        {"cafe.md": cafe, "gym.md": "# Gym\nThe gym is open all night.\n"}, DEFAULT
+    )
 
     (block,) = ask(knowledge, "opening hours nine").evidence_blocks
 
@@ -153,8 +104,10 @@ def test_b_19_a_windows_file_stops_no_other(build: Build, ask: Ask) -> None:
         pytest.param(bytes(range(256)), id="every byte"),
     ],
 )  # fmt: skip
-def test_no_encoding_stops_the_load_or_goes_unreported(build: Build, ask: Ask, raw: bytes) -> None:
-    knowledge = build({"a.md": raw, "ok.md": PAINT})
+def test_no_encoding_stops_the_load_or_goes_unreported(
+    build_docs: Build, ask: Ask, raw: bytes
+) -> None:
+    knowledge = build_docs({"a.md": raw, "ok.md": PAINT})
 
     assert sources(ask(knowledge, "paint room 5")) == ["ok.md"]
     assert warned(knowledge) == {"a.md"}
@@ -166,11 +119,11 @@ STUCK = "# Stuck job\nRestart the spooler.\n\n## Later\n\n| a | b |\n|---|---|\n
 
 @pytest.mark.parametrize("end", [pytest.param("\r\n", id="B-21"), pytest.param("\r", id="old Mac")])
 @pytest.mark.parametrize("query", ["printer queue", "restart the spooler"])
-def test_line_ends_change_nothing(build: Build, ask: Ask, query: str, end: str) -> None:
+def test_line_ends_change_nothing(build_docs: Build, ask: Ask, query: str, end: str) -> None:
     text = PRINTER.format(STUCK)
-    twin = comparable(ask(build({"a.md": text}), query))
+    twin = comparable(ask(build_docs({"a.md": text}), query))
 
-    result = ask(build({"a.md": text.replace("\n", end)}), query)
+    result = ask(build_docs({"a.md": text.replace("\n", end)}), query)
 
     assert result.found
     assert comparable(result) == twin
@@ -178,8 +131,8 @@ def test_line_ends_change_nothing(build: Build, ask: Ask, query: str, end: str) 
 
 
 @pytest.mark.parametrize("end", ["\r\r\n", "\r\n\n"])
-def test_doubled_line_ends_leave_metadata_and_text(build: Build, end: str) -> None:
-    knowledge = build({"a.md": PRINTER.format("Restart the spooler.\n").replace("\n", end)})
+def test_doubled_line_ends_leave_metadata_and_text(build_docs: Build, end: str) -> None:
+    knowledge = build_docs({"a.md": PRINTER.format("Restart the spooler.\n").replace("\n", end)})
 
     entry = knowledge.read("a.md")
 
@@ -187,14 +140,14 @@ def test_doubled_line_ends_leave_metadata_and_text(build: Build, end: str) -> No
     assert [passage.text for passage in entry.passages] == ["Restart the spooler."]
 
 
-def test_b_47_files_without_text_are_never_evidence(build: Build, ask: Ask) -> None:
+def test_b_47_files_without_text_are_never_evidence(build_docs: Build, ask: Ask) -> None:
     files = {
         "empty.md": "",
         "blank.md": "  \n\t\n\n",
         "only.md": "---\ntitle: Only metadata\nkeywords: [onlymeta]\n---\n",
         "ok.md": "# Keys\nKeys hang behind the door.\n",
     }
-    knowledge = build(files, DEFAULT)
+    knowledge = build_docs(files, DEFAULT)
 
     assert sources(ask(knowledge, "keys")) == ["ok.md"]
     only = ask(knowledge, "onlymeta")
@@ -207,8 +160,8 @@ def test_b_47_files_without_text_are_never_evidence(build: Build, ask: Ask) -> N
      "---\n---",
      "---\ntitle: Keys hang\n---\n\n***\n", "...", "\\\n", "&nbsp;", "- \n- \n"],
 )  # fmt: skip
-def test_a_file_without_words_is_no_evidence(build: Build, ask: Ask, text: str) -> None:
-    knowledge = build({"a.md": text, "ok.md": "# Keys\nKeys hang behind the door."})
+def test_a_file_without_words_is_no_evidence(build_docs: Build, ask: Ask, text: str) -> None:
+    knowledge = build_docs({"a.md": text, "ok.md": "# Keys\nKeys hang behind the door."})
 
     result = ask(knowledge, "keys hang behind the door")
 
@@ -216,19 +169,19 @@ def test_a_file_without_words_is_no_evidence(build: Build, ask: Ask, text: str) 
     assert knowledge.report.entries == 2
 
 
-def test_a_folder_of_files_without_words_answers_nothing(build: Build, ask: Ask) -> None:
-    result = ask(build({"a.md": "", "b.md": "---\ntitle: T\n---\n"}), "anything")
+def test_a_folder_of_files_without_words_answers_nothing(build_docs: Build, ask: Ask) -> None:
+    result = ask(build_docs({"a.md": "", "b.md": "---\ntitle: T\n---\n"}), "anything")
 
     assert (result.evidence_status, sources(result)) == ("no_evidence", [])
 
 
-def test_b_48_a_large_file_is_indexed_whole(build: Build, ask: Ask) -> None:
+def test_b_48_a_large_file_is_indexed_whole(build_docs: Build, ask: Ask) -> None:
     filler = [f"Part {n} of the handbook speaks of nothing else." for n in range(60_000)]
     filler[40_000] = "The turbine torque is 41 Nm."
     files = {"handbook.md": "\n\n".join(filler), "small.md": "Torque wrenches hang left"}
     assert len(files["handbook.md"]) > 3_000_000 - 100_000
 
-    knowledge = build(files, DEFAULT)
+    knowledge = build_docs(files, DEFAULT)
 
     texts = [passage.text for passage in knowledge.read("handbook.md").passages]
     assert [filler[40_000] in text for text in texts].count(True) == 1
@@ -249,8 +202,8 @@ def test_b_48_a_large_file_is_indexed_whole(build: Build, ask: Ask) -> None:
         pytest.param("---\ntitle: T\nx: " + "y" * 100_000 + "\n---\n{}", id="long metadata"),
     ],
 )
-def test_a_long_file_is_indexed_whatever_its_shape(build: Build, text: str) -> None:
-    knowledge = build({"a.md": text.format("The turbine torque is 41 Nm.")})
+def test_a_long_file_is_indexed_whatever_its_shape(build_docs: Build, text: str) -> None:
+    knowledge = build_docs({"a.md": text.format("The turbine torque is 41 Nm.")})
 
     passages = knowledge.read("a.md").passages
 

@@ -8,51 +8,19 @@ lost, every value shown is text, and what could not be read is in the load repor
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
 
 import pytest
-from embedders import HashEmbedder
+from case_builders import BODY, HASH, Ask, Build, filters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 
-from lookup_tool import KnowledgeBase, LookupResult, TraceStore, build_lookup_graph
-
-Build = Callable[..., KnowledgeBase]
-Ask = Callable[[KnowledgeBase, str], LookupResult]
-DEFAULT = "wordllama"
-HASH = HashEmbedder()
-BODY = "Run the tablet programme weekly."
-
-
-@pytest.fixture
-def build(tmp_path: Path) -> Iterator[Build]:
-    opened: list[KnowledgeBase] = []
-
-    def from_texts(files: Mapping[str, str], embedder: str | Embeddings = DEFAULT) -> KnowledgeBase:
-        docs = tmp_path / f"docs-{len(opened)}"
-        docs.mkdir()
-        for name, text in files.items():
-            (docs / name).write_bytes(text.encode())
-        opened.append(KnowledgeBase.build(docs, tmp_path / f"kb-{len(opened)}", embedder=embedder))
-        return opened[-1]
-
-    yield from_texts
-    for knowledge in opened:
-        knowledge.close()
-
-
-@pytest.fixture
-def ask(traces: TraceStore) -> Ask:
-    return lambda knowledge, query: build_lookup_graph(knowledge, traces=traces).invoke(
-        {"query": query}
-    )["result"]
+from lookup_tool import KnowledgeBase, LookupResult, TraceStore
 
 
 def warned(knowledge: KnowledgeBase) -> list[str]:
@@ -67,10 +35,6 @@ def text_of(knowledge: KnowledgeBase, source: str = "a.md") -> str:
 
 def shown(result: LookupResult) -> list[tuple[str, str | None, str | None]]:
     return [(block.source, block.title, block.category) for block in result.evidence_blocks]
-
-
-def filters(result: LookupResult) -> list[dict[str, str] | None]:
-    return [attempt.filter for attempt in result.retrieval_trace.attempts]
 
 
 def test_b_01_a_title_with_a_colon_costs_neither_title_nor_keywords(build: Build, ask: Ask) -> None:

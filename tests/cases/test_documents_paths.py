@@ -9,81 +9,24 @@ was left out is in the load report.
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from embedders import HashEmbedder
+from case_builders import DEFAULT, HASH, PAINT, Ask, Build, sources, warned
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 
-from lookup_tool import KnowledgeBase, LookupResult, LookupToolError, TraceStore, build_lookup_graph
+from lookup_tool import KnowledgeBase, LookupToolError
 
-Build = Callable[..., KnowledgeBase]
-Ask = Callable[[KnowledgeBase, str], LookupResult]
-DEFAULT = "wordllama"
-HASH = HashEmbedder()
-PAINT = "Paint is in room 5."
 SECRET = "The zebrafish tank key is under the mat."
 
 
-@pytest.fixture
-def docs(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def build(tmp_path: Path, docs: Path) -> Iterator[Build]:
-    opened: list[KnowledgeBase] = []
-
-    def from_files(
-        files: Mapping[str, str | bytes], embedder: str | Embeddings = HASH
-    ) -> KnowledgeBase:
-        for name, content in files.items():
-            path = docs / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
-        opened.append(KnowledgeBase.build(docs, tmp_path / f"kb-{len(opened)}", embedder=embedder))
-        return opened[-1]
-
-    yield from_files
-    for knowledge in opened:
-        knowledge.close()
-
-
-@pytest.fixture
-def ask(traces: TraceStore) -> Ask:
-    return lambda knowledge, query: build_lookup_graph(knowledge, traces=traces).invoke(
-        {"query": query}
-    )["result"]
-
-
-def warned(knowledge: KnowledgeBase) -> set[str]:
-    """Return the files that the load report names."""
-    return {problem.path for problem in knowledge.report.problems}
-
-
-def sources(result: LookupResult) -> list[str]:
-    return [block.source for block in result.evidence_blocks]
-
-
-def comparable(result: LookupResult) -> dict[str, object]:
-    """Return everything of a result but the clock, the id and the version."""
-    trace = {"invocation_id", "duration_ms", "timings", "knowledge_version"}
-    fields = result.model_dump(exclude={"retrieval_trace": trace})
-    fields["retrievalTrace"]["attempts"] = len(result.retrieval_trace.attempts)
-    return fields
-
-
-def test_b_40_one_file_name_in_two_folders_is_two_entries(build: Build, ask: Ask) -> None:
+def test_b_40_one_file_name_in_two_folders_is_two_entries(build_docs: Build, ask: Ask) -> None:
     files = {
         "north/readme.md": "# North hall\nForklifts charge at dock 1.\n",
         "south/readme.md": "# South hall\nForklifts charge at dock 8.\n",
     }
 
-    found = sources(ask(build(files, DEFAULT), "where do forklifts charge"))
+    found = sources(ask(build_docs(files, DEFAULT), "where do forklifts charge"))
 
     assert sorted(found) == ["north/readme.md", "south/readme.md"]
 
@@ -103,8 +46,10 @@ def test_b_40_one_file_name_in_two_folders_is_two_entries(build: Build, ask: Ask
     ],
     ids=lambda names: ascii(names[0]),
 )
-def test_every_file_has_a_source_of_its_own(build: Build, ask: Ask, names: tuple[str, ...]) -> None:
-    knowledge = build({name: f"Forklifts charge at dock {n}." for n, name in enumerate(names)})
+def test_every_file_has_a_source_of_its_own(
+    build_docs: Build, ask: Ask, names: tuple[str, ...]
+) -> None:
+    knowledge = build_docs({name: f"Forklifts charge at dock {n}." for n, name in enumerate(names)})
 
     blocks = ask(knowledge, "where do forklifts charge at dock").evidence_blocks
 
@@ -113,11 +58,11 @@ def test_every_file_has_a_source_of_its_own(build: Build, ask: Ask, names: tuple
     }
 
 
-def test_two_names_without_utf8_are_two_entries(build: Build, docs: Path, ask: Ask) -> None:
+def test_two_names_without_utf8_are_two_entries(build_docs: Build, docs: Path, ask: Ask) -> None:
     for n, name in enumerate([b"caf\xe9.md", b"caf\xe8.md"]):
         (docs / os.fsdecode(name)).write_text(f"Forklifts charge at dock {n}.")
 
-    found = sources(ask(build({}), "where do forklifts charge at dock"))
+    found = sources(ask(build_docs({}), "where do forklifts charge at dock"))
 
     assert len(set(found)) == 2
 
@@ -151,11 +96,11 @@ def outside(tmp_path: Path) -> Path:
 
 
 def test_b_42_nothing_outside_the_folder_is_found(
-    build: Build, docs: Path, outside: Path, ask: Ask
+    build_docs: Build, docs: Path, outside: Path, ask: Ask
 ) -> None:
     (docs / "link.md").symlink_to("../outside/secret.md")
     (docs / "dir").symlink_to("../outside")
-    knowledge = build({"ok.md": f"---\nsource: ../outside/secret.md\n---\n{PAINT}"}, DEFAULT)
+    knowledge = build_docs({"ok.md": f"---\nsource: ../outside/secret.md\n---\n{PAINT}"}, DEFAULT)
 
     assert "secret" not in ask(knowledge, "zebrafish").model_dump_json()
     assert sources(ask(knowledge, "which room is the paint in")) == ["ok.md"]
@@ -165,8 +110,10 @@ def test_b_42_nothing_outside_the_folder_is_found(
 
 
 @pytest.mark.parametrize("source", ["../outside/secret.md", "/etc/passwd", "ok.md/../x", "\0", ""])
-def test_no_path_leads_out_when_an_entry_is_read(build: Build, outside: Path, source: str) -> None:
-    knowledge = build({"ok.md": PAINT})
+def test_no_path_leads_out_when_an_entry_is_read(
+    build_docs: Build, outside: Path, source: str
+) -> None:
+    knowledge = build_docs({"ok.md": PAINT})
 
     with pytest.raises(LookupToolError, match="no entry"):
         knowledge.read(source)
@@ -174,14 +121,14 @@ def test_no_path_leads_out_when_an_entry_is_read(build: Build, outside: Path, so
 
 @pytest.mark.parametrize("kind", ["absolute", "chain", "through a folder", "of a folder"])
 def test_no_kind_of_link_leads_out(
-    build: Build, docs: Path, outside: Path, ask: Ask, kind: str
+    build_docs: Build, docs: Path, outside: Path, ask: Ask, kind: str
 ) -> None:
     (docs / "sub").mkdir()
     target = {"absolute": outside / "secret.md", "chain": "two.md", "of a folder": outside}
     (docs / "sub/two.md").symlink_to("../../outside/secret.md")
     (docs / "up").symlink_to("..")
     (docs / "sub/one.md").symlink_to(target.get(kind, "../up/outside/secret.md"))
-    knowledge = build({"ok.md": PAINT})
+    knowledge = build_docs({"ok.md": PAINT})
 
     assert sources(ask(knowledge, SECRET)) == []
     assert sources(ask(knowledge, PAINT)) == ["ok.md"]
@@ -200,9 +147,9 @@ HIDDEN = [".git/x.md", ".obsidian/y.md", "node_modules/z/readme.md", ".draft.md"
 
 
 def test_b_44_hidden_and_tool_folders_are_left_out_unless_named(
-    build: Build, docs: Path, tmp_path: Path, ask: Ask
+    build_docs: Build, docs: Path, tmp_path: Path, ask: Ask
 ) -> None:
-    knowledge = build(dict.fromkeys(["ok.md", *HIDDEN], "The quokka is fed at noon."), DEFAULT)
+    knowledge = build_docs(dict.fromkeys(["ok.md", *HIDDEN], "The quokka is fed at noon."), DEFAULT)
 
     assert sources(ask(knowledge, "when is the quokka fed")) == ["ok.md"]
     with KnowledgeBase.build(docs / ".obsidian", tmp_path / "kb", embedder=HASH) as named:
@@ -214,19 +161,19 @@ def test_b_44_hidden_and_tool_folders_are_left_out_unless_named(
     [".github/x.md", "a/.git/x.md", "a/node_modules/x.md", ".venv/lib/x.md", ".a/b/c.md", ".md",
      "a/__pycache__/x.md", ".trash/x.MD", "..x/y.md"],
 )  # fmt: skip
-def test_no_hidden_file_is_read_at_any_depth(build: Build, ask: Ask, name: str) -> None:
-    knowledge = build({"ok.md": PAINT, name: "The quokka is fed at noon."})
+def test_no_hidden_file_is_read_at_any_depth(build_docs: Build, ask: Ask, name: str) -> None:
+    knowledge = build_docs({"ok.md": PAINT, name: "The quokka is fed at noon."})
 
     assert sources(ask(knowledge, "the quokka is fed at noon")) == []
     assert knowledge.report.entries == 1
 
 
 def test_b_45_suffixes_in_capitals_are_read_and_folders_are_not(
-    build: Build, docs: Path, ask: Ask
+    build_docs: Build, docs: Path, ask: Ask
 ) -> None:
     (docs / "old.md").mkdir()
     files = {"README.MD": "The kiln is at 900 degrees", "notes.markdown": "Glaze dries overnight"}
-    knowledge = build(files, DEFAULT)
+    knowledge = build_docs(files, DEFAULT)
 
     assert sources(ask(knowledge, "kiln"))[:1] == ["README.MD"]
     assert sources(ask(knowledge, "glaze"))[:1] == ["notes.markdown"]
@@ -236,8 +183,8 @@ def test_b_45_suffixes_in_capitals_are_read_and_folders_are_not(
 @pytest.mark.parametrize(
     "suffix", ["Md", "mD", "MARKDOWN", "Markdown", "mdx", "mkd", "mkdn", "mdown", "mdwn", "mdtxt"]
 )
-def test_a_markdown_file_is_read_or_reported(build: Build, ask: Ask, suffix: str) -> None:
-    knowledge = build({f"a.{suffix}": "The kiln is at 900 degrees", "ok.md": PAINT})
+def test_a_markdown_file_is_read_or_reported(build_docs: Build, ask: Ask, suffix: str) -> None:
+    knowledge = build_docs({f"a.{suffix}": "The kiln is at 900 degrees", "ok.md": PAINT})
 
     found = sources(ask(knowledge, "the kiln is at 900 degrees"))
 
@@ -252,14 +199,14 @@ BAD = {
 
 
 def test_b_46_one_bad_file_hides_no_other(
-    build: Build, docs: Path, ask: Ask, capsys: pytest.CaptureFixture[str]
+    build_docs: Build, docs: Path, ask: Ask, capsys: pytest.CaptureFixture[str]
 ) -> None:
     locked = docs / "locked.md"
     locked.write_text("Locked away.")
     locked.chmod(0)
     unreadable = set() if os.access(locked, os.R_OK) else {"locked.md"}  # root reads everything
     (docs / "gone.md").symlink_to("nowhere.md")
-    knowledge = build({**BAD, "ok.md": "Paint is in room 5"}, DEFAULT)
+    knowledge = build_docs({**BAD, "ok.md": "Paint is in room 5"}, DEFAULT)
 
     assert sources(ask(knowledge, "paint room"))[:1] == ["ok.md"]
     assert warned(knowledge) == {*BAD, "gone.md", *unreadable}
@@ -267,35 +214,35 @@ def test_b_46_one_bad_file_hides_no_other(
     assert capsys.readouterr().out == ""
 
 
-def test_a_link_to_itself_hides_no_other_file(build: Build, docs: Path, ask: Ask) -> None:
+def test_a_link_to_itself_hides_no_other_file(build_docs: Build, docs: Path, ask: Ask) -> None:
     (docs / "loop.md").symlink_to("loop.md")
     (docs / "one.md").symlink_to("two.md")
     (docs / "two.md").symlink_to("one.md")
-    knowledge = build({"ok.md": PAINT})
+    knowledge = build_docs({"ok.md": PAINT})
 
     assert sources(ask(knowledge, PAINT)) == ["ok.md"]
     assert warned(knowledge) == {"loop.md", "one.md", "two.md"}
 
 
 def test_a_socket_hides_no_other_file(
-    build: Build, docs: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    build_docs: Build, docs: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(docs)  # a socket's path must be short
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind("socket.md")
-        knowledge = build({"ok.md": PAINT})
+        knowledge = build_docs({"ok.md": PAINT})
 
     assert sources(ask(knowledge, PAINT)) == ["ok.md"]
     assert warned(knowledge) == {"socket.md"}
 
 
-def test_a_pipe_is_not_waited_for(build: Build, docs: Path, ask: Ask) -> None:
+def test_a_pipe_is_not_waited_for(build_docs: Build, docs: Path, ask: Ask) -> None:
     pipe = docs / "pipe.md"
     os.mkfifo(pipe)
     # Opening for writing waits for a reader, and sets one free that the load may have become.
     writer = threading.Thread(target=lambda: os.close(os.open(pipe, os.O_WRONLY)))
     writer.start()
-    knowledge = build({"ok.md": PAINT})
+    knowledge = build_docs({"ok.md": PAINT})
     waited_for = not writer.is_alive()
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     writer.join()

@@ -6,58 +6,34 @@ and keywords in any script; one title in several entries. Breadcrumbs say what a
 cut takes the meaning away.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import pytest
-from embedders import HashEmbedder
+from case_builders import DEFAULT, HASH, Ask, Build
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from lookup_tool import KnowledgeBase, LookupConfig, LookupResult, TraceStore, build_lookup_graph
+from lookup_tool import KnowledgeBase, LookupConfig, LookupResult, build_lookup_graph
 from lookup_tool.config import PassageConfig, RetrievalConfig
 
-Build = Callable[..., KnowledgeBase]
-Ask = Callable[..., LookupResult]
-DEFAULT = "wordllama"
-HASH = HashEmbedder()
 SMALL = LookupConfig(passages=PassageConfig(max_tokens=64, min_tokens=8))
 ONE = LookupConfig(retrieval=RetrievalConfig(candidates=1, lexical_candidates=0))
 
 
 @pytest.fixture
-def build(tmp_path: Path) -> Iterator[Build]:
-    opened: list[KnowledgeBase] = []
+def build(build: Build) -> Build:
+    """Build knowledge bases from texts, without a model unless a test names one."""
 
     def from_texts(
         files: Mapping[str, str],
         embedder: str | Embeddings = HASH,
         config: LookupConfig | None = None,
     ) -> KnowledgeBase:
-        docs = tmp_path / f"docs-{len(opened)}"
-        docs.mkdir()
-        for name, text in files.items():
-            (docs / name).write_bytes(text.encode())
-        into = tmp_path / f"kb-{len(opened)}"
-        opened.append(KnowledgeBase.build(docs, into, embedder=embedder, config=config))
-        return opened[-1]
+        return build(files, embedder, config)
 
-    yield from_texts
-    for knowledge in opened:
-        knowledge.close()
-
-
-@pytest.fixture
-def ask(traces: TraceStore) -> Ask:
-    def look_up(
-        knowledge: KnowledgeBase, query: str, config: LookupConfig | None = None
-    ) -> LookupResult:
-        graph = build_lookup_graph(knowledge, config=config, traces=traces)
-        return graph.invoke({"query": query})["result"]
-
-    return look_up
+    return from_texts
 
 
 def places(result: LookupResult) -> list[tuple[str, tuple[str, ...]]]:

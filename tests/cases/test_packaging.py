@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from case_builders import ROOT
 from langchain_core.documents import Document
 from packaging.requirements import Requirement
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import pytest
 import regex
+from case_builders import ask_tool
 from embedders import TableEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -134,9 +135,7 @@ def test_nothing_but_packed_sources_reaches_the_model(
     config = LookupConfig(pack=PackConfig(budget=1200, unit="characters"))
     tool = create_lookup_tool(topics, config=config, traces=traces)
 
-    message = tool.invoke(
-        {"name": tool.name, "args": {"query": "warranty"}, "id": "1", "type": "tool_call"}
-    )
+    message = ask_tool(tool, "warranty")
 
     packed = [part["source"] for part in message.artifact["contextPack"]["included"]]
     omitted = [part["source"] for part in message.artifact["contextPack"]["omitted"]]

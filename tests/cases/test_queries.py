@@ -6,54 +6,20 @@ in `test_query_names.py`, syntax and injections in `test_query_syntax.py`, the r
 keywords in `test_query_hints.py` and `test_query_spellings.py`.
 """
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-
 import pytest
+from case_builders import AskFiles, ask_tool, best, entry, filters
 from embedders import TableEmbedder
 
 from lookup_tool import (
     KnowledgeBase,
-    LookupResult,
     TraceStore,
-    build_lookup_graph,
     create_lookup_tool,
 )
-
-Ask = Callable[..., list[LookupResult]]
 
 VPN = {
     "vpn.md": "---\ntitle: VPN access\ncategory: network\nkeywords: [vpn]\n---\n"
     "Start the client before opening shares.\n"
 }
-
-
-@pytest.fixture
-def ask(tmp_path: Path, traces: TraceStore) -> Ask:
-    """Build a knowledge base with the default embedder, and ask it."""
-
-    def run(files: Mapping[str, str], *queries: str) -> list[LookupResult]:
-        docs = tmp_path / "docs"
-        docs.mkdir()
-        for name, text in files.items():
-            (docs / name).write_text(text, encoding="utf-8")
-        with KnowledgeBase.build(docs, tmp_path / "kb") as knowledge:
-            graph = build_lookup_graph(knowledge, traces=traces)
-            return [graph.invoke({"query": query})["result"] for query in queries]
-
-    return run
-
-
-def filters(result: LookupResult) -> list[dict[str, str] | None]:
-    return [attempt.filter for attempt in result.retrieval_trace.attempts]
-
-
-def best(result: LookupResult) -> str | None:
-    return result.evidence_blocks[0].source if result.evidence_blocks else None
-
-
-def entry(title: str, category: str, keywords: str, text: str) -> str:
-    return f"---\ntitle: {title}\ncategory: {category}\nkeywords: [{keywords}]\n---\n{text}\n"
 
 
 # Queries that say nothing
@@ -76,9 +42,7 @@ def test_a_blank_query_is_a_result_without_a_search(traces: TraceStore, query: s
     embedder = TableEmbedder({"": [1.0, 0.0]})
     with KnowledgeBase.from_documents([], embedder=embedder) as knowledge:
         tool = create_lookup_tool(knowledge, traces=traces)
-        message = tool.invoke(
-            {"name": tool.name, "args": {"query": query}, "id": "1", "type": "tool_call"}
-        )
+        message = ask_tool(tool, query)
 
     artifact = message.artifact
     assert (artifact["found"], artifact["evidenceStatus"]) == (False, "no_evidence")
@@ -89,8 +53,8 @@ def test_a_blank_query_is_a_result_without_a_search(traces: TraceStore, query: s
     assert [row.query for row in traces.rows()] == [query]
 
 
-def test_c_01_a_blank_query_with_the_default_embedder(ask: Ask) -> None:
-    results = ask(VPN, "", " ", "\n\t \n")
+def test_c_01_a_blank_query_with_the_default_embedder(ask_files: AskFiles) -> None:
+    results = ask_files(VPN, "", " ", "\n\t \n")
 
     assert [(r.found, r.retrieval_trace.attempts) for r in results] == [(False, ())] * 3
     assert all("query is empty" in result.message for result in results)
@@ -111,8 +75,10 @@ def test_c_01_a_blank_query_with_the_default_embedder(ask: Ask) -> None:
         pytest.param("x" * 5000, id="one endless word"),
     ],
 )
-def test_a_query_without_words_finds_nothing_and_fails_nothing(ask: Ask, query: str) -> None:
-    (result,) = ask(VPN, query)
+def test_a_query_without_words_finds_nothing_and_fails_nothing(
+    ask_files: AskFiles, query: str
+) -> None:
+    (result,) = ask_files(VPN, query)
 
     assert (result.found, result.evidence_status) == (False, "no_evidence")
     assert result.retrieval_trace.error is None
@@ -129,13 +95,13 @@ def test_a_query_without_words_finds_nothing_and_fails_nothing(ask: Ask, query: 
         pytest.param("can you give me any of these", id="long"),
     ],
 )
-def test_function_words_alone_are_no_question(ask: Ask, query: str) -> None:
+def test_function_words_alone_are_no_question(ask_files: AskFiles, query: str) -> None:
     files = {
         "a.md": entry("How do I print", "it", "print", "Use queue 2."),
         "b.md": entry("How do I park", "site", "park", "Use zone B."),
     }
 
-    (result,) = ask(files, query)
+    (result,) = ask_files(files, query)
 
     assert filters(result) == [None]
     assert result.relevance_level in {"none", "low"}
@@ -152,10 +118,12 @@ BADGE = {
 }
 
 
-def test_c_03_a_query_far_longer_than_a_model_reads(ask: Ask, traces: TraceStore) -> None:
+def test_c_03_a_query_far_longer_than_a_model_reads(
+    ask_files: AskFiles, traces: TraceStore
+) -> None:
     query = LINE * 400 + QUESTION
 
-    (result,) = ask(BADGE, query)
+    (result,) = ask_files(BADGE, query)
 
     trace = result.retrieval_trace
     assert (trace.error, trace.record_error) == (None, None)
@@ -181,8 +149,10 @@ def test_c_03_a_query_far_longer_than_a_model_reads(ask: Ask, traces: TraceStore
         pytest.param(" \n" * 5000 + QUESTION + " \n" * 5000, True, id="white space around it"),
     ],
 )
-def test_a_question_at_an_end_of_a_long_paste_is_read(ask: Ask, query: str, hinted: bool) -> None:
-    (result,) = ask(BADGE, query)
+def test_a_question_at_an_end_of_a_long_paste_is_read(
+    ask_files: AskFiles, query: str, hinted: bool
+) -> None:
+    (result,) = ask_files(BADGE, query)
 
     trace = result.retrieval_trace
     assert (trace.error, trace.record_error) == (None, None)
@@ -205,13 +175,13 @@ def test_a_question_at_an_end_of_a_long_paste_is_read(ask: Ask, query: str, hint
         pytest.param("neither nor, except none", id="other words"),
     ],
 )
-def test_a_negation_stays_in_the_query(ask: Ask, traces: TraceStore, query: str) -> None:
+def test_a_negation_stays_in_the_query(ask_files: AskFiles, traces: TraceStore, query: str) -> None:
     files = {
         "cancel.md": "# How to cancel an order\nPress cancel within one hour.\n",
         "keep.md": "# Keeping an order active\nOrders stay active without any action.\n",
     }
 
-    (result,) = ask(files, query)
+    (result,) = ask_files(files, query)
 
     trace = result.retrieval_trace
     assert (trace.query, trace.transformed_query) == (query, query)
@@ -232,7 +202,7 @@ def test_a_negation_stays_in_the_query(ask: Ask, traces: TraceStore, query: str)
         pytest.param("refundable", "non-refundable", "tickets", id="non"),
     ],
 )
-def test_opposites_are_told_apart(ask: Ask, first: str, second: str, thing: str) -> None:
+def test_opposites_are_told_apart(ask_files: AskFiles, first: str, second: str, thing: str) -> None:
     files = {
         f"{name}.md": entry(
             f"{word.capitalize()} {thing}",
@@ -243,7 +213,7 @@ def test_opposites_are_told_apart(ask: Ask, first: str, second: str, thing: str)
         for name, word in (("first", first), ("second", second))
     }
 
-    results = ask(files, f"{first} {thing}", f"{second} {thing}")
+    results = ask_files(files, f"{first} {thing}", f"{second} {thing}")
 
     assert [best(result) for result in results] == ["first.md", "second.md"]
     for result, word in zip(results, (first, second), strict=True):

@@ -7,39 +7,8 @@ and a lead, never evidence.
 
 # ruff: noqa: RUF001 - look-alikes and odd widths are what is tested
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-
 import pytest
-from conftest import ROOT
-
-from lookup_tool import KnowledgeBase, LookupResult, TraceStore, build_lookup_graph
-
-Ask = Callable[..., list[LookupResult]]
-
-
-@pytest.fixture
-def ask(tmp_path: Path, traces: TraceStore) -> Ask:
-    """Build a knowledge base with the default embedder, and ask it."""
-
-    def run(files: Mapping[str, str], *queries: str) -> list[LookupResult]:
-        docs = tmp_path / "docs"
-        docs.mkdir()
-        for name, text in files.items():
-            (docs / name).write_text(text, encoding="utf-8")
-        with KnowledgeBase.build(docs, tmp_path / "kb") as knowledge:
-            graph = build_lookup_graph(knowledge, traces=traces)
-            return [graph.invoke({"query": query})["result"] for query in queries]
-
-    return run
-
-
-def best(result: LookupResult) -> str | None:
-    return result.evidence_blocks[0].source if result.evidence_blocks else None
-
-
-def entry(title: str, category: str, keywords: str, text: str) -> str:
-    return f"---\ntitle: {title}\ncategory: {category}\nkeywords: [{keywords}]\n---\n{text}\n"
+from case_builders import ROOT, AskFiles, best, entry
 
 
 @pytest.mark.parametrize(
@@ -56,13 +25,13 @@ def entry(title: str, category: str, keywords: str, text: str) -> str:
         pytest.param("1.2.3?", id="number alone"),
     ],
 )
-def test_a_version_number_finds_its_own_release(ask: Ask, query: str, text: str) -> None:
+def test_a_version_number_finds_its_own_release(ask_files: AskFiles, query: str, text: str) -> None:
     files = {
         f"notes-{n}.md": entry(f"Release notes 1.2.{n}", "notes", f"1.2.{n}", text.format(n=n))
         for n in range(2, 10)
     }
 
-    (result,) = ask(files, query)
+    (result,) = ask_files(files, query)
 
     assert best(result) == "notes-3.md"
     reasons = result.evidence_blocks[0].hit_reasons
@@ -81,14 +50,14 @@ def test_a_version_number_finds_its_own_release(ask: Ask, query: str, text: str)
     ],
 )
 def test_a_code_finds_its_own_entry(
-    ask: Ask, codes: tuple[str, ...], query: str, code: str
+    ask_files: AskFiles, codes: tuple[str, ...], query: str, code: str
 ) -> None:
     files = {
         f"{name}.md": entry(f"About {name}", "codes", name, f"Entry {name}: error, battery, runs.")
         for name in codes
     }
 
-    (result,) = ask(files, query)
+    (result,) = ask_files(files, query)
 
     assert best(result) == f"{code}.md"
     assert f"keyword:{code}" in result.evidence_blocks[0].hit_reasons
@@ -107,9 +76,9 @@ SHAFT = entry("Power take-off shaft", "machines", "shaft", "Grease it weekly.")
     ],
 )
 def test_a_house_acronym_leads_to_evidence(
-    ask: Ask, title: str, keyword: str, text: str, query: str
+    ask_files: AskFiles, title: str, keyword: str, text: str, query: str
 ) -> None:
-    (result,) = ask({"own.md": entry(title, "hr", keyword, text), "shaft.md": SHAFT}, query)
+    (result,) = ask_files({"own.md": entry(title, "hr", keyword, text), "shaft.md": SHAFT}, query)
 
     assert result.retrieval_trace.hints.categories == ("hr",)
     assert best(result) == "own.md"
@@ -121,10 +90,10 @@ def test_a_house_acronym_leads_to_evidence(
     ["", "\n\n", "---", "<!-- nothing yet -->"],
     ids=["C-19-empty", "blank", "rule", "comment"],
 )
-def test_a_hint_alone_never_makes_evidence(ask: Ask, body: str) -> None:
+def test_a_hint_alone_never_makes_evidence(ask_files: AskFiles, body: str) -> None:
     files = {"pto.md": entry("Paid time off", "hr", "PTO, vacation", body), "shaft.md": SHAFT}
 
-    (result,) = ask(files, "PTO rules")
+    (result,) = ask_files(files, "PTO rules")
 
     assert result.retrieval_trace.hints.keywords == ("PTO",)
     assert "pto.md" not in {block.source for block in result.evidence_blocks}
@@ -142,14 +111,14 @@ def test_a_hint_alone_never_makes_evidence(ask: Ask, body: str) -> None:
     ],
 )
 def test_a_misspelt_query_finds_the_right_entry_or_asks_for_other_words(
-    ask: Ask, query: str
+    ask_files: AskFiles, query: str
 ) -> None:
     files = {
         "r.md": entry("Refund policy", "billing", "refund", "Refunds take five days."),
         "p.md": "# Policy on pets\nDogs stay outside.\n",
     }
 
-    (result,) = ask(files, query)
+    (result,) = ask_files(files, query)
 
     assert best(result) in {"r.md", None}
     if not result.found:
@@ -192,7 +161,7 @@ def test_a_misspelt_query_finds_the_right_entry_or_asks_for_other_words(
     ],
 )
 def test_a_keyword_leads_where_the_model_does_not_know_the_language(
-    ask: Ask, right: tuple[str, str, str], other: tuple[str, str, str], query: str
+    ask_files: AskFiles, right: tuple[str, str, str], other: tuple[str, str, str], query: str
 ) -> None:
     title, keyword, text = right
     files = {
@@ -200,7 +169,7 @@ def test_a_keyword_leads_where_the_model_does_not_know_the_language(
         "w.md": entry(other[0], "misc", *other[1:]),
     }
 
-    (result,) = ask(files, query)
+    (result,) = ask_files(files, query)
 
     assert result.retrieval_trace.hints.keywords == (keyword,)
     assert result.retrieval_trace.attempts[0].filter == {"category": "right"}
@@ -225,14 +194,16 @@ def test_c_31_the_readme_names_the_limits_of_the_default_model() -> None:
         pytest.param("cafe\u0301", "caf\u00e9", id="decomposed"),
     ],
 )
-def test_a_spelling_makes_no_difference_to_either_search(ask: Ask, query: str, plain: str) -> None:
+def test_a_spelling_makes_no_difference_to_either_search(
+    ask_files: AskFiles, query: str, plain: str
+) -> None:
     """The second search has the raw query; what is embedded of it is normalized all the same."""
     files = {
         "a.md": entry("Closing", "finance", "2024, refunds, refine file, café", "Close in 2024."),
         "b.md": entry("Refunds", "billing", "money", "Refunds take five days; refine the file."),
     }
 
-    odd, even = ask(files, query, plain)
+    odd, even = ask_files(files, query, plain)
 
     assert [a.query for a in odd.retrieval_trace.attempts][1:] in ([], [query])
     assert [a.top_similarity for a in odd.retrieval_trace.attempts] == [

@@ -13,13 +13,12 @@ import json
 from typing import Any
 
 import pytest
-from conftest import Make
+from case_builders import Make, ask_tool, message_sources
 from embedders import HashEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import StructuredTool
 
 from lookup_tool import KnowledgeBase, LookupConfig, TraceStore, create_lookup_tool
 from lookup_tool.config import RetrievalConfig
@@ -38,21 +37,11 @@ SECRET = Document(
 )
 
 
-def call(tool: StructuredTool, query: str) -> ToolMessage:
-    return tool.invoke(
-        {"name": tool.name, "args": {"query": query}, "id": "1", "type": "tool_call"}
-    )
-
-
 def look_up(documents: list[Document], traces: TraceStore, *queries: str) -> list[ToolMessage]:
     """Ask a knowledge base with the default embedder through the tool."""
     with KnowledgeBase.from_documents(documents) as knowledge:
         tool = create_lookup_tool(knowledge, traces=traces)
-        return [call(tool, query) for query in queries]
-
-
-def sources(message: ToolMessage) -> list[str]:
-    return [block["source"] for block in message.artifact["evidenceBlocks"]]
+        return [ask_tool(tool, query) for query in queries]
 
 
 def test_c_25_query_syntax_of_search_engines_and_sql(traces: TraceStore) -> None:
@@ -66,7 +55,7 @@ def test_c_25_query_syntax_of_search_engines_and_sql(traces: TraceStore) -> None
 
     messages = look_up([AGENTS], traces, *queries)
 
-    assert sources(messages[0]) == ["m.md"]
+    assert message_sources(messages[0]) == ["m.md"]
     assert [row.query for row in reversed(traces.rows())] == list(queries)
     statuses = {message.artifact["evidenceStatus"] for message in messages[1:]}
     assert statuses == {"no_evidence"}
@@ -143,7 +132,7 @@ def test_syntax_in_a_query_is_only_words(traces: TraceStore, query: str) -> None
 def test_syntax_around_words_does_not_hide_what_they_find(traces: TraceStore, query: str) -> None:
     (message,) = look_up([VPN], traces, query)
 
-    assert sources(message) == ["vpn.md"]
+    assert message_sources(message) == ["vpn.md"]
     assert message.artifact["retrievalTrace"]["hints"]["titles"] == ["VPN access"]
 
 
@@ -190,7 +179,7 @@ def test_an_instruction_behind_a_keyword_brings_no_other_entry(
     (message,) = look_up([VPN, AGENTS, SECRET], traces, f"vpn{instruction}")
 
     artifact = message.artifact
-    assert set(sources(message)) <= {"vpn.md"}
+    assert set(message_sources(message)) <= {"vpn.md"}
     assert artifact["found"] is bool(artifact["evidenceBlocks"])
     assert artifact["retrievalTrace"]["hints"]["titles"] == ["VPN access"]
     assert "sixty thousand" not in json.dumps(artifact)
@@ -220,10 +209,10 @@ def test_content_cannot_pass_for_a_header(make: Make, traces: TraceStore, body: 
     files = {"f.md": f"# Script\n{body}\n", "g.md": "# Other\nThe other old log.\n"}
     tool = create_lookup_tool(make(files, HashEmbedder()), config=ANY, traces=traces)
 
-    message = call(tool, "script old log")
+    message = ask_tool(tool, "script old log")
 
     text = message.artifact["contextPack"]["text"]
-    assert sorted(sources(message)) == ["f.md", "g.md"]
+    assert sorted(message_sources(message)) == ["f.md", "g.md"]
     assert message.text.endswith(text)
     assert text.count("<evidence ") == text.count("\n</evidence>") == 2
     assert [line for line in text.splitlines() if line.startswith("<evidence ")] == [
@@ -247,7 +236,7 @@ def test_any_text_is_a_query_with_a_result_and_a_row(queries: list[str]) -> None
     store = TraceStore("sqlite://")
     with KnowledgeBase.from_documents([VPN, SECRET], embedder=HashEmbedder()) as knowledge:
         tool = create_lookup_tool(knowledge, traces=store)
-        artifacts: list[dict[str, Any]] = [call(tool, query).artifact for query in queries]
+        artifacts: list[dict[str, Any]] = [ask_tool(tool, query).artifact for query in queries]
     rows = list(reversed(store.rows()))
     store.close()
 

@@ -12,7 +12,7 @@ import threading
 from typing import Any
 
 import pytest
-from conftest import Make
+from case_builders import Make
 from embedders import HashEmbedder
 from langgraph.checkpoint.memory import InMemorySaver
 

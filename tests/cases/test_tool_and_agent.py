@@ -7,11 +7,11 @@ does not help; the schema that a model is handed.
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from case_builders import MARS, ask_tool, dumped, tool_call
 from embedders import HashEmbedder
 from langchain_core.documents import Document
 from langchain_core.messages import ToolMessage
@@ -28,53 +28,11 @@ from lookup_tool import (
 )
 from lookup_tool.config import AssembleConfig, PackConfig, RetrievalConfig
 
-ENTRIES = {
-    "badge.md": "---\ncategory: desk\nkeywords: [badge]\n---\n# Badge\nReport it at the desk.\n",
-    "parking.md": "# Parking\nPermits come from facilities.\n",
-    "vpn.md": "# VPN\nInstall the client on your laptop.\n",
-}
-MARS = "What is the capital of the Mars colony?"
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
-    with build(tmp_path_factory.mktemp("desk"), ENTRIES) as knowledge:
-        yield knowledge
-
-
-@pytest.fixture
-def tool(desk: KnowledgeBase, traces: TraceStore) -> StructuredTool:
-    return create_lookup_tool(desk, traces=traces)
-
-
-def build(folder: Path, entries: dict[str, str]) -> KnowledgeBase:
-    (folder / "docs").mkdir(parents=True)
-    for name, text in entries.items():
-        (folder / "docs" / name).write_text(text, encoding="utf-8")
-    return KnowledgeBase.build(folder / "docs", folder / "kb", embedder=HashEmbedder())
-
-
-def tool_call(tool: StructuredTool, query: str) -> dict[str, Any]:
-    return {"name": tool.name, "args": {"query": query}, "id": "1", "type": "tool_call"}
-
-
-def ask(tool: StructuredTool, query: str) -> ToolMessage:
-    return tool.invoke(tool_call(tool, query))
-
-
-def stable(value: Any) -> Any:
-    """Leave out what may differ between two runs: ids and times."""
-    if isinstance(value, dict):
-        changing = {"invocationId", "durationMs", "timings"}
-        return {key: stable(part) for key, part in value.items() if key not in changing}
-    return [stable(part) for part in value] if isinstance(value, list) else value
-
-
 # D-01 One input, three call forms
 
 
 def test_d_01_text_arguments_and_tool_call_give_the_same_evidence(tool: StructuredTool) -> None:
-    message = ask(tool, "badge")
+    message = ask_tool(tool, "badge")
 
     assert (type(message), type(message.content)) == (ToolMessage, str)
     assert (message.tool_call_id, message.name) == ("1", "lookup_knowledge")
@@ -106,7 +64,7 @@ FORMS: dict[str, Callable[[StructuredTool, str], Any]] = {
 def test_every_call_form_gives_the_same_text(
     tool: StructuredTool, form: Callable[[StructuredTool, str], Any], query: str
 ) -> None:
-    assert form(tool, query) == ask(tool, query).content
+    assert form(tool, query) == ask_tool(tool, query).content
 
 
 # D-07 Sync and async both work
@@ -122,10 +80,6 @@ RUNS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def dumped(state: dict[str, Any]) -> Any:
-    return stable(state["result"].model_dump(mode="json"))
-
-
 async def last(items: Any) -> Any:
     return [item async for item in items][-1]
 
@@ -133,9 +87,9 @@ async def last(items: Any) -> Any:
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 @pytest.mark.parametrize("query", ["badge", MARS])
 def test_d_07_the_graph_runs_every_way(
-    desk: KnowledgeBase, traces: TraceStore, run: Callable[[Any, Any], Any], query: str
+    front_desk: KnowledgeBase, traces: TraceStore, run: Callable[[Any, Any], Any], query: str
 ) -> None:
-    graph = build_lookup_graph(desk, traces=traces)
+    graph = build_lookup_graph(front_desk, traces=traces)
 
     state = run(graph, {"query": query})
 
@@ -186,7 +140,7 @@ async def test_many_lookups_on_one_loop_do_not_mix(tool: StructuredTool) -> None
     messages = await asyncio.gather(*(tool.ainvoke(tool_call(tool, query)) for query in queries))
 
     assert [message.content for message in messages] == [
-        ask(tool, query).content for query in queries
+        ask_tool(tool, query).content for query in queries
     ]
 
 
@@ -196,7 +150,7 @@ REPRS = ("EvidenceBlock(", "LookupResult(", "float32", "array(", "NaN", "None", 
 
 
 def test_d_11_a_hit_is_the_packed_context_with_its_sources(tool: StructuredTool) -> None:
-    message = ask(tool, "badge")
+    message = ask_tool(tool, "badge")
 
     assert isinstance(message.content, str)
     assert message.content.endswith(message.artifact["contextPack"]["text"])
@@ -206,7 +160,7 @@ def test_d_11_a_hit_is_the_packed_context_with_its_sources(tool: StructuredTool)
 
 
 def test_d_19_a_miss_states_a_fact_and_ends_the_search(tool: StructuredTool) -> None:
-    message = ask(tool, MARS)
+    message = ask_tool(tool, MARS)
 
     assert message.artifact["found"] is False
     assert message.artifact["evidenceBlocks"] == []
@@ -228,9 +182,9 @@ SETTINGS = {
 
 @pytest.mark.parametrize(("config", "query", "says"), SETTINGS.values(), ids=SETTINGS)
 def test_content_is_one_text_whatever_happened(
-    desk: KnowledgeBase, traces: TraceStore, config: LookupConfig, query: str, says: str
+    front_desk: KnowledgeBase, traces: TraceStore, config: LookupConfig, query: str, says: str
 ) -> None:
-    message = ask(create_lookup_tool(desk, config=config, traces=traces), query)
+    message = ask_tool(create_lookup_tool(front_desk, config=config, traces=traces), query)
 
     assert message.content_blocks == [{"type": "text", "text": message.content}]
     assert says in message.text
@@ -266,9 +220,11 @@ SCHEMAS: dict[str, Callable[[StructuredTool], Any]] = {
 
 @pytest.mark.parametrize("schema_of", SCHEMAS.values(), ids=SCHEMAS)
 def test_no_schema_shows_anything_but_the_query(
-    desk: KnowledgeBase, traces: TraceStore, schema_of: Callable[[StructuredTool], Any]
+    front_desk: KnowledgeBase, traces: TraceStore, schema_of: Callable[[StructuredTool], Any]
 ) -> None:
-    tool = create_lookup_tool(desk, traces=traces, groups=["g"], name="find", description="Finds.")
+    tool = create_lookup_tool(
+        front_desk, traces=traces, groups=["g"], name="find", description="Finds."
+    )
     schema = schema_of(tool)
 
     assert ([*schema["properties"]], schema["required"]) == (["query"], ["query"])

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Make
+from case_builders import DESK, USER, Make, agent, answers, calls, message_sources, through_agent
 from embedders import HashEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain.agents import create_agent
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import StructuredTool
 from langgraph.errors import GraphRecursionError
@@ -32,13 +30,6 @@ from lookup_tool import (
     create_lookup_tool,
 )
 from lookup_tool.config import PackConfig, QueryConfig, RecordConfig
-
-DESK = {
-    "badge.md": "---\nupdated: 2024-05-01\n---\n# Badge\nReport it at the desk.\n",
-    "parking.md": "# Parking\nPermits come from facilities.\n",
-    "vpn.md": "# VPN\nInstall the client on your laptop.\n",
-}
-USER: Any = {"messages": [("user", "hello")]}
 
 
 class CountingEmbedder(HashEmbedder):
@@ -67,46 +58,11 @@ class Desk:
     traces: TraceStore
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("desk")
-    for name, text in DESK.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    KnowledgeBase.build(folder, folder / "kb", embedder=HashEmbedder()).close()
-    return folder / "kb"
-
-
 @pytest.fixture
-def desk(built: Path, traces: TraceStore) -> Iterator[Desk]:
+def desk(desk_path: Path, traces: TraceStore) -> Iterator[Desk]:
     embedder = CountingEmbedder()
-    with KnowledgeBase.open(built, embedder=embedder) as knowledge:
+    with KnowledgeBase.open(desk_path, embedder=embedder) as knowledge:
         yield Desk(create_lookup_tool(knowledge, traces=traces), knowledge, embedder, traces)
-
-
-class ScriptedModel(GenericFakeChatModel):
-    def bind_tools(self, tools: Any, **kwargs: Any) -> "ScriptedModel":
-        return self
-
-
-def calls(*arguments: Any) -> AIMessage:
-    return AIMessage(
-        "",
-        tool_calls=[
-            {"name": "lookup_knowledge", "args": args, "id": str(number)}
-            for number, args in enumerate(arguments)
-        ],
-    )
-
-
-def agent(tool: StructuredTool, *says: AIMessage, **options: Any) -> Any:
-    model = ScriptedModel(messages=iter([*says, AIMessage("done")]))
-    return create_agent(model, tools=[tool], **options)
-
-
-def through_agent(tool: StructuredTool, says: AIMessage) -> list[ToolMessage]:
-    state = agent(tool, says).invoke(USER)
-    assert state["messages"][-1].content == "done"
-    return answers(state)
 
 
 def through_node(tool: StructuredTool, says: AIMessage) -> list[ToolMessage]:
@@ -114,14 +70,6 @@ def through_node(tool: StructuredTool, says: AIMessage) -> list[ToolMessage]:
     graph.add_node("tools", ToolNode([tool]))
     graph.set_entry_point("tools")
     return answers(graph.compile().invoke({"messages": [says]}))
-
-
-def answers(state: dict[str, Any]) -> list[ToolMessage]:
-    return [message for message in state["messages"] if isinstance(message, ToolMessage)]
-
-
-def sources(message: ToolMessage) -> list[str]:
-    return [block["source"] for block in message.artifact["evidenceBlocks"]]
 
 
 Through = Callable[[StructuredTool, AIMessage], list[ToolMessage]]
@@ -169,12 +117,12 @@ def test_a_corrected_model_gets_its_evidence_in_the_same_run(desk: Desk) -> None
     told = answers(agent(desk.tool, *says).invoke(USER))
 
     assert [message.status for message in told] == ["error", "error", "success"]
-    assert sources(told[-1]) == ["badge.md"]
+    assert message_sources(told[-1]) == ["badge.md"]
 
 
 @pytest.fixture(scope="module")
-def unasked(built: Path) -> Iterator[StructuredTool]:
-    with KnowledgeBase.open(built, embedder=HashEmbedder()) as knowledge:
+def unasked(desk_path: Path) -> Iterator[StructuredTool]:
+    with KnowledgeBase.open(desk_path, embedder=HashEmbedder()) as knowledge:
         store = TraceStore("sqlite://")
         yield create_lookup_tool(knowledge, traces=store)
         assert store.count() == 0
@@ -328,7 +276,7 @@ def test_a_failing_redaction_costs_the_row_and_not_the_answer(desk: Desk) -> Non
 
     (answer,) = through_agent(tool, calls({"query": "badge"}))
 
-    assert sources(answer) == ["badge.md"]
+    assert message_sources(answer) == ["badge.md"]
     assert answer.artifact["retrievalTrace"]["recordError"] == "ConnectionError"
 
 

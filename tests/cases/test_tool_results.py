@@ -5,16 +5,14 @@ holds; several tools and knowledge bases in one process.
 """
 
 import copy
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Make
+from case_builders import ENTRIES, MARS, Make, ask_tool, build_entries, dumped, stable
 from embedders import HashEmbedder
 from langchain_core.documents import Document
-from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool
 from pydantic import ValidationError
 
@@ -27,52 +25,6 @@ from lookup_tool import (
 )
 from lookup_tool.config import RetrievalConfig
 
-ENTRIES = {
-    "badge.md": "---\ncategory: desk\nkeywords: [badge]\n---\n# Badge\nReport it at the desk.\n",
-    "parking.md": "# Parking\nPermits come from facilities.\n",
-    "vpn.md": "# VPN\nInstall the client on your laptop.\n",
-}
-MARS = "What is the capital of the Mars colony?"
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
-    with build(tmp_path_factory.mktemp("desk"), ENTRIES) as knowledge:
-        yield knowledge
-
-
-@pytest.fixture
-def tool(desk: KnowledgeBase, traces: TraceStore) -> StructuredTool:
-    return create_lookup_tool(desk, traces=traces)
-
-
-def build(folder: Path, entries: dict[str, str]) -> KnowledgeBase:
-    (folder / "docs").mkdir(parents=True)
-    for name, text in entries.items():
-        (folder / "docs" / name).write_text(text, encoding="utf-8")
-    return KnowledgeBase.build(folder / "docs", folder / "kb", embedder=HashEmbedder())
-
-
-def tool_call(tool: StructuredTool, query: str) -> dict[str, Any]:
-    return {"name": tool.name, "args": {"query": query}, "id": "1", "type": "tool_call"}
-
-
-def ask(tool: StructuredTool, query: str) -> ToolMessage:
-    return tool.invoke(tool_call(tool, query))
-
-
-def stable(value: Any) -> Any:
-    """Leave out what may differ between two runs: ids and times."""
-    if isinstance(value, dict):
-        changing = {"invocationId", "durationMs", "timings"}
-        return {key: stable(part) for key, part in value.items() if key not in changing}
-    return [stable(part) for part in value] if isinstance(value, list) else value
-
-
-def dumped(state: dict[str, Any]) -> Any:
-    return stable(state["result"].model_dump(mode="json"))
-
-
 # D-20 Same question, same bytes
 
 
@@ -80,7 +32,7 @@ def dumped(state: dict[str, Any]) -> Any:
 def test_d_20_the_same_question_gives_the_same_bytes(
     tool: StructuredTool, traces: TraceStore, query: str
 ) -> None:
-    first, second = ask(tool, query), ask(tool, query)
+    first, second = ask_tool(tool, query), ask_tool(tool, query)
 
     assert first.content == second.content
     assert stable(first.artifact) == stable(second.artifact)
@@ -90,10 +42,10 @@ def test_d_20_the_same_question_gives_the_same_bytes(
 def test_files_written_in_another_order_and_place_give_the_same_bytes(
     tool: StructuredTool, traces: TraceStore, tmp_path: Path
 ) -> None:
-    with build(tmp_path, dict(reversed(ENTRIES.items()))) as again:
+    with build_entries(tmp_path, dict(reversed(ENTRIES.items()))) as again:
         other = create_lookup_tool(again, traces=traces)
 
-        assert stable(ask(other, "badge").artifact) == stable(ask(tool, "badge").artifact)
+        assert stable(ask_tool(other, "badge").artifact) == stable(ask_tool(tool, "badge").artifact)
 
 
 # D-27 Caller mutates the result
@@ -112,12 +64,12 @@ def ruin(value: Any) -> None:
 
 @pytest.mark.parametrize("query", ["badge", MARS, ""])
 def test_d_27_a_ruined_result_does_not_reach_the_next(tool: StructuredTool, query: str) -> None:
-    message = ask(tool, query)
+    message = ask_tool(tool, query)
     untouched = copy.deepcopy(message)
     ruin(message.artifact)
     message.content = "ruined"
 
-    again = ask(tool, query)
+    again = ask_tool(tool, query)
 
     assert again.content == untouched.content
     assert stable(again.artifact) == stable(untouched.artifact)
@@ -140,9 +92,9 @@ def test_ruined_documents_rows_and_state_do_not_reach_the_next(traces: TraceStor
 
 
 def test_a_result_of_the_graph_cannot_be_assigned_to(
-    desk: KnowledgeBase, traces: TraceStore
+    front_desk: KnowledgeBase, traces: TraceStore
 ) -> None:
-    result = build_lookup_graph(desk, traces=traces).invoke({"query": "badge"})["result"]
+    result = build_lookup_graph(front_desk, traces=traces).invoke({"query": "badge"})["result"]
 
     with pytest.raises(ValidationError, match="frozen"):
         result.evidence_blocks[0].content = "ruined"
@@ -162,8 +114,8 @@ def test_d_29_two_tools_in_one_process_do_not_mix(make: Make, traces: TraceStore
     asked = [*tools] * 5
 
     with ThreadPoolExecutor(8) as threads:
-        messages = [*threads.map(lambda source: ask(tools[source], "desk"), asked)]
-    messages += [ask(tools[source], "desk") for source in asked]
+        messages = [*threads.map(lambda source: ask_tool(tools[source], "desk"), asked)]
+    messages += [ask_tool(tools[source], "desk") for source in asked]
 
     found = [[b["source"] for b in message.artifact["evidenceBlocks"]] for message in messages]
     assert found == [[source] for source in asked * 2]
@@ -184,7 +136,9 @@ def test_two_tools_over_one_knowledge_base_keep_their_own_settings(
     board = create_lookup_tool(knowledge, traces=traces, groups=["board"])
     silent = create_lookup_tool(knowledge, traces=traces, config=off)
 
-    statuses = [ask(t, "badge budget").artifact for t in (board, silent, public, board, public)]
+    statuses = [
+        ask_tool(t, "badge budget").artifact for t in (board, silent, public, board, public)
+    ]
 
     assert [(a["evidenceStatus"] == "unavailable", "secret.md" in str(a)) for a in statuses] == [
         (False, True),
@@ -196,7 +150,10 @@ def test_two_tools_over_one_knowledge_base_keep_their_own_settings(
 
 
 def test_each_knowledge_base_has_its_own_traces_by_default(tmp_path: Path) -> None:
-    with build(tmp_path / "a", ENTRIES) as first, build(tmp_path / "b", ENTRIES) as second:
+    with (
+        build_entries(tmp_path / "a", ENTRIES) as first,
+        build_entries(tmp_path / "b", ENTRIES) as second,
+    ):
         for knowledge, query in ((first, "badge"), (second, "vpn")):
             create_lookup_tool(knowledge).invoke(query)
 

@@ -6,7 +6,6 @@ that was no lookup.
 """
 
 import asyncio
-import json
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from embedders import HashEmbedder, TableEmbedder, at_similarity
-from langchain_core.documents import Document
+from case_builders import BADGES, CAFE, LAB, LAB_TABLE, ask_artifact, stored
+from embedders import HashEmbedder, TableEmbedder
 from langchain_core.messages import AIMessage
 from langchain_core.tools import StructuredTool
 from langgraph.graph import MessagesState, StateGraph
@@ -24,42 +23,6 @@ from langgraph.prebuilt import ToolNode
 
 from lookup_tool import KnowledgeBase, LookupConfig, TraceStore, create_lookup_tool
 from lookup_tool.config import PackConfig, QueryConfig, RetrievalConfig
-
-TEXT = "Lost badges are blocked at the reception desk."
-BADGES = Document(TEXT, metadata={"source": "badges.md", "title": "Badges", "category": "it"})
-
-
-@pytest.fixture(scope="module")
-def badges() -> Iterator[KnowledgeBase]:
-    with KnowledgeBase.from_documents([BADGES], embedder=HashEmbedder()) as knowledge:
-        yield knowledge
-
-
-def call(tool: StructuredTool, query: Any) -> dict[str, Any]:
-    sent: Any = {"name": tool.name, "args": {"query": query}, "id": "1", "type": "tool_call"}
-    return tool.invoke(sent).artifact
-
-
-def strictly(text: str) -> Any:
-    """Parse JSON, refusing what only Python calls JSON."""
-
-    def refuse(constant: str) -> None:
-        raise ValueError(constant)
-
-    return json.loads(text, parse_constant=refuse)
-
-
-def stored(path: Path) -> list[dict[str, Any]]:
-    """Read the table with another program's eyes; every row must be valid for SQLite itself."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.row_factory = sqlite3.Row
-        rows = connection.execute(
-            "SELECT *, json_valid(retrieval_details) AS valid FROM tool_invocation ORDER BY id"
-        ).fetchall()
-    found = [dict(row) for row in rows]
-    assert all(row["valid"] == 1 for row in found)
-    return [{**row, "details": strictly(row["retrieval_details"])} for row in found]
-
 
 # Who writes
 
@@ -71,7 +34,7 @@ def test_e_01_a_tool_of_the_main_thread_writes_from_everywhere(
     with closing(TraceStore(path)) as store:
         tool = create_lookup_tool(badges, traces=store)
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda number: call(tool, f"badges {number}"), range(8)))
+            list(pool.map(lambda number: ask_artifact(tool, f"badges {number}"), range(8)))
         asyncio.run(_three_at_once(tool))
         node: Any = StateGraph(MessagesState)
         node.add_node("tools", ToolNode([tool]))
@@ -94,7 +57,7 @@ def test_e_02_no_row_is_lost_under_load(badges: KnowledgeBase, tmp_path: Path) -
         tool = create_lookup_tool(badges, traces=store)
 
         def ask(thread: int) -> list[str | None]:
-            found = [call(tool, f"{thread}-{number}") for number in range(200)]
+            found = [ask_artifact(tool, f"{thread}-{number}") for number in range(200)]
             return [artifact["retrievalTrace"]["recordError"] for artifact in found]
 
         with ThreadPoolExecutor(8) as pool:
@@ -113,7 +76,7 @@ def test_stores_of_one_file_lose_nothing_to_each_other(
         with closing(TraceStore(path)) as store:
             tool = create_lookup_tool(badges, traces=store, name=f"tool_{number}")
             for _ in range(10):
-                assert call(tool, "badges")["retrievalTrace"]["recordError"] is None
+                assert ask_artifact(tool, "badges")["retrievalTrace"]["recordError"] is None
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(ask, range(6)))
@@ -128,10 +91,10 @@ def test_a_reader_in_the_middle_of_a_read_blocks_no_lookup(
     path = tmp_path / "traces.sqlite"
     with closing(TraceStore(path)) as store, closing(sqlite3.connect(path)) as reader:
         tool = create_lookup_tool(badges, traces=store)
-        call(tool, "first")
+        ask_artifact(tool, "first")
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM tool_invocation").fetchone()
-        assert call(tool, "second")["retrievalTrace"]["recordError"] is None
+        assert ask_artifact(tool, "second")["retrievalTrace"]["recordError"] is None
 
     assert [row["query"] for row in stored(path)] == ["first", "second"]
 
@@ -142,7 +105,7 @@ def test_a_writer_that_holds_the_file_is_waited_for(badges: KnowledgeBase, tmp_p
         tool = create_lookup_tool(badges, traces=store)
         writer.execute("BEGIN IMMEDIATE")
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(call, tool, "badges")
+            waiting = pool.submit(ask_artifact, tool, "badges")
             writer.execute("DELETE FROM tool_invocation")
             writer.commit()
             assert waiting.result()["retrievalTrace"]["recordError"] is None
@@ -167,7 +130,7 @@ def test_rows_in_memory_are_seen_by_every_thread_and_leave_no_file(
     with closing(TraceStore(url)) as store, closing(TraceStore(url)) as other:
         tool = create_lookup_tool(badges, traces=store)
         with ThreadPoolExecutor(3) as pool:
-            list(pool.map(lambda number: call(tool, f"badges {number}"), range(3)))
+            list(pool.map(lambda number: ask_artifact(tool, f"badges {number}"), range(3)))
         with ThreadPoolExecutor(1) as pool:
             rows = pool.submit(store.rows).result()
         assert {row.query for row in rows} == {"badges 0", "badges 1", "badges 2"}
@@ -186,22 +149,9 @@ class Failing(TableEmbedder):
         return super().embed_query(text)
 
 
-LAB = Document(
-    "LAB", metadata={"source": "lab", "title": "x", "keywords": ["lab"], "category": "l"}
-)
-CAFE = Document("CAFE", metadata={"source": "cafe", "title": "y"})
-TABLE = {
-    "": [0.0, -1.0],
-    "hit": [1.0, 0.0],
-    "lab": [1.0, 0.0],
-    "LAB": at_similarity(0.4),
-    "CAFE": at_similarity(0.95),
-}
-
-
 @pytest.fixture(scope="module")
 def lab() -> Iterator[KnowledgeBase]:
-    with KnowledgeBase.from_documents([LAB, CAFE], embedder=Failing(TABLE)) as knowledge:
+    with KnowledgeBase.from_documents([LAB, CAFE], embedder=Failing(LAB_TABLE)) as knowledge:
         yield knowledge
 
 
@@ -211,7 +161,7 @@ def test_e_16_five_calls_give_five_rows(lab: KnowledgeBase, tmp_path: Path) -> N
     with closing(TraceStore(path)) as store:
         tool = create_lookup_tool(lab, traces=store, config=config)
         for query in ("hit", "miss", "lab question", "fail", ""):
-            call(tool, query)
+            ask_artifact(tool, query)
 
     assert [
         (
@@ -315,5 +265,5 @@ def test_a_closed_knowledge_base_is_unavailable_and_recorded(traces: TraceStore)
     tool = create_lookup_tool(knowledge, traces=traces)
     knowledge.close()
 
-    assert call(tool, "badges")["evidenceStatus"] == "unavailable"
+    assert ask_artifact(tool, "badges")["evidenceStatus"] == "unavailable"
     assert [row.evidence_status for row in traces.rows()] == ["unavailable"]

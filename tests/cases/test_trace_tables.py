@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_builders import BADGE_TEXT, ask_artifact
 from embedders import HashEmbedder
 from langchain_core.documents import Document
 
 from lookup_tool import KnowledgeBase, TraceStore, create_lookup_tool
 from lookup_tool.errors import TraceStoreError
 
-TEXT = "Lost badges are blocked at the reception desk."
 OLD = "CREATE TABLE tool_invocation (id INTEGER PRIMARY KEY, tool_name TEXT, created_at TEXT)"
 
 
 @pytest.fixture
 def badges(tmp_path: Path) -> Iterator[KnowledgeBase]:
-    texts = [Document(TEXT, metadata={"source": "badges.md"})]
+    texts = [Document(BADGE_TEXT, metadata={"source": "badges.md"})]
     with KnowledgeBase.from_documents(
         texts, into=tmp_path / "kb", embedder=HashEmbedder()
     ) as knowledge:
@@ -35,13 +35,11 @@ def badges(tmp_path: Path) -> Iterator[KnowledgeBase]:
 
 
 def ask(knowledge: KnowledgeBase, traces: TraceStore | str | None = None) -> dict[str, Any]:
-    tool = create_lookup_tool(knowledge, traces=traces)
-    sent: Any = {"name": tool.name, "args": {"query": "lost badges"}, "id": "1"}
-    return tool.invoke({**sent, "type": "tool_call"}).artifact
+    return ask_artifact(create_lookup_tool(knowledge, traces=traces), "lost badges")
 
 
 def record_error(artifact: dict[str, Any]) -> str | None:
-    assert (artifact["found"], artifact["evidenceBlocks"][0]["content"]) == (True, TEXT)
+    assert (artifact["found"], artifact["evidenceBlocks"][0]["content"]) == (True, BADGE_TEXT)
     return artifact["retrievalTrace"]["recordError"]
 
 

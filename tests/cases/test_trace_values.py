@@ -11,74 +11,22 @@ import enum
 import json
 import math
 import pathlib
-import sqlite3
 import types
 import uuid
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Make
-from embedders import HashEmbedder, TableEmbedder, at_similarity
+from case_builders import BADGE_TEXT, CAFE, LAB, LAB_TABLE, Make, ask_artifact, stored, strictly
+from embedders import HashEmbedder, TableEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langchain_core.tools import StructuredTool
 
 from lookup_tool import KnowledgeBase, LookupConfig, TraceStore, create_lookup_tool
 from lookup_tool.config import QueryConfig, RecordConfig
-
-TEXT = "Lost badges are blocked at the reception desk."
-BADGES = Document(TEXT, metadata={"source": "badges.md", "title": "Badges", "category": "it"})
-
-
-@pytest.fixture(scope="module")
-def badges() -> Iterator[KnowledgeBase]:
-    with KnowledgeBase.from_documents([BADGES], embedder=HashEmbedder()) as knowledge:
-        yield knowledge
-
-
-def call(tool: StructuredTool, query: Any) -> dict[str, Any]:
-    sent: Any = {"name": tool.name, "args": {"query": query}, "id": "1", "type": "tool_call"}
-    return tool.invoke(sent).artifact
-
-
-def strictly(text: str) -> Any:
-    """Parse JSON, refusing what only Python calls JSON."""
-
-    def refuse(constant: str) -> None:
-        raise ValueError(constant)
-
-    return json.loads(text, parse_constant=refuse)
-
-
-def stored(path: Path) -> list[dict[str, Any]]:
-    """Read the table with another program's eyes; every row must be valid for SQLite itself."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.row_factory = sqlite3.Row
-        rows = connection.execute(
-            "SELECT *, json_valid(retrieval_details) AS valid FROM tool_invocation ORDER BY id"
-        ).fetchall()
-    found = [dict(row) for row in rows]
-    assert all(row["valid"] == 1 for row in found)
-    return [{**row, "details": strictly(row["retrieval_details"])} for row in found]
-
-
-LAB = Document(
-    "LAB", metadata={"source": "lab", "title": "x", "keywords": ["lab"], "category": "l"}
-)
-CAFE = Document("CAFE", metadata={"source": "cafe", "title": "y"})
-TABLE = {
-    "": [0.0, -1.0],
-    "hit": [1.0, 0.0],
-    "lab": [1.0, 0.0],
-    "LAB": at_similarity(0.4),
-    "CAFE": at_similarity(0.95),
-}
-
 
 # Values that JSON cannot hold
 
@@ -105,10 +53,10 @@ TABLE = {
 def test_no_scalar_of_frontmatter_breaks_a_row(
     make: Make, tmp_path: Path, scalar: str, key: str
 ) -> None:
-    knowledge = make({"badges.md": f"---\n{key}: {scalar}\n---\n{TEXT}\n"}, HashEmbedder())
+    knowledge = make({"badges.md": f"---\n{key}: {scalar}\n---\n{BADGE_TEXT}\n"}, HashEmbedder())
     path = tmp_path / "traces.sqlite"
     with closing(TraceStore(path)) as store:
-        artifact = call(create_lookup_tool(knowledge, traces=store), "lost badges")
+        artifact = ask_artifact(create_lookup_tool(knowledge, traces=store), "lost badges")
 
     json.dumps(artifact, allow_nan=False)
     assert (artifact["found"], len(stored(path))) == (True, 1)
@@ -122,12 +70,12 @@ def test_e_06_vectors_that_are_no_numbers_break_no_row(
     tmp_path: Path, bad: list[float], place: str
 ) -> None:
     path = tmp_path / "traces.sqlite"
-    table = {**TABLE, place: bad}
+    table = {**LAB_TABLE, place: bad}
     with (
         closing(TraceStore(path)) as store,
         KnowledgeBase.from_documents([LAB, CAFE], embedder=TableEmbedder(table)) as knowledge,
     ):
-        call(create_lookup_tool(knowledge, traces=store), "hit")
+        ask_artifact(create_lookup_tool(knowledge, traces=store), "hit")
 
     assert len(stored(path)) == 1
 
@@ -155,7 +103,7 @@ def test_no_text_breaks_a_row(badges: KnowledgeBase, tmp_path: Path, odd: str, p
     path = tmp_path / "traces.sqlite"
     with closing(TraceStore(path)) as store:
         tool = create_lookup_tool(badges, traces=store, config=config)
-        artifact = call(tool, odd if place == "query" else "badges")
+        artifact = ask_artifact(tool, odd if place == "query" else "badges")
         (kept,) = store.rows()
 
     (row,) = stored(path)
@@ -173,7 +121,7 @@ def test_any_query_leaves_one_row_that_reads_back(query: str) -> None:
         closing(TraceStore("sqlite://")) as store,
         KnowledgeBase.from_documents([], embedder=HashEmbedder()) as knowledge,
     ):
-        artifact = call(create_lookup_tool(knowledge, traces=store), query)
+        artifact = ask_artifact(create_lookup_tool(knowledge, traces=store), query)
         (row,) = store.rows()
 
     strictly(json.dumps(row.retrieval_details))
@@ -251,14 +199,14 @@ ODD_VALUES = [
 def test_metadata_that_json_cannot_hold_costs_no_answer(
     tmp_path: Path, key: str, value: Any
 ) -> None:
-    document = Document(TEXT, metadata={"source": "badges.md"})
+    document = Document(BADGE_TEXT, metadata={"source": "badges.md"})
     document.metadata[key] = value
     path = tmp_path / "traces.sqlite"
     with (
         closing(TraceStore(path)) as store,
         KnowledgeBase.from_documents([document], embedder=HashEmbedder()) as knowledge,
     ):
-        artifact = call(create_lookup_tool(knowledge, traces=store), "lost badges")
+        artifact = ask_artifact(create_lookup_tool(knowledge, traces=store), "lost badges")
         metadata = knowledge.read("badges.md").metadata
 
     (row,) = stored(path)
@@ -290,7 +238,7 @@ def test_e_12_a_row_holds_no_full_text(make: Make, tmp_path: Path) -> None:
     assert min(map(len, files.values())) > 50_000
     knowledge, path = make(files, HashEmbedder()), tmp_path / "traces.sqlite"
     with closing(TraceStore(path)) as store:
-        artifact = call(create_lookup_tool(knowledge, traces=store), "badge topic")
+        artifact = ask_artifact(create_lookup_tool(knowledge, traces=store), "badge topic")
 
     (row,) = stored(path)
     keys = {"source", "title", "retrievalLayer", "similarity", "score", "hitReasons", "rank"}
@@ -327,13 +275,15 @@ LONG = "long badges " * 5000
 def test_a_row_stays_small_whatever_is_long(
     tmp_path: Path, metadata: dict[str, Any], query: str
 ) -> None:
-    texts = [Document(f"{TEXT} {n}", metadata={"source": f"{n}.md", **metadata}) for n in range(12)]
+    texts = [
+        Document(f"{BADGE_TEXT} {n}", metadata={"source": f"{n}.md", **metadata}) for n in range(12)
+    ]
     path = tmp_path / "traces.sqlite"
     with (
         closing(TraceStore(path)) as store,
         KnowledgeBase.from_documents(texts, embedder=HashEmbedder()) as knowledge,
     ):
-        call(create_lookup_tool(knowledge, traces=store), query)
+        ask_artifact(create_lookup_tool(knowledge, traces=store), query)
 
     (row,) = stored(path)
     assert len(row["retrieval_details"].encode()) <= 8192

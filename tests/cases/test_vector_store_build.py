@@ -7,68 +7,24 @@ replace it.
 
 import json
 import pickle
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from case_builders import EVERYTHING, Folder, look_up_everything, sections
 from embedders import HashEmbedder
 from langchain_core.documents import Document
 
 from lookup_tool import (
     KnowledgeBase,
-    LookupConfig,
     LookupResult,
     LookupToolError,
     TraceStore,
-    build_lookup_graph,
     create_lookup_tool,
 )
-from lookup_tool.config import RetrievalConfig
 from lookup_tool.errors import KnowledgeDamagedError, KnowledgeNotFoundError
-
-EVERYTHING = LookupConfig(retrieval=RetrievalConfig(reference_threshold=0, evidence_floor=0))
-Sections = list[tuple[str, str]]
-
-
-def look_up(knowledge: KnowledgeBase, query: str) -> LookupResult:
-    with closing(TraceStore("sqlite://")) as traces:
-        graph = build_lookup_graph(knowledge, config=EVERYTHING, traces=traces)
-        return graph.invoke({"query": query})["result"]
-
-
-def sections(result: LookupResult) -> Sections:
-    return sorted((block.source, block.content) for block in result.evidence_blocks)
-
-
-class Folder:
-    """A folder of documents that is built again and again."""
-
-    def __init__(self, root: Path) -> None:
-        self.docs, self.kb = root / "docs", root / "kb"
-        self.docs.mkdir()
-
-    def write(self, files: Mapping[str, str]) -> None:
-        for name, text in files.items():
-            path = self.docs / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-
-    def build(self) -> KnowledgeBase:
-        return KnowledgeBase.build(self.docs, self.kb, embedder=HashEmbedder())
-
-    def ask(self, query: str = "anything at all") -> LookupResult:
-        self.build().close()
-        with KnowledgeBase.open(self.kb, embedder=HashEmbedder()) as knowledge:
-            return look_up(knowledge, query)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    return Folder(tmp_path)
-
 
 # Building again
 
@@ -163,7 +119,7 @@ def test_documents_replace_what_was_in_the_folder(
         KnowledgeBase.from_documents(texts, into=tmp_path, embedder=HashEmbedder()).close()
 
     with KnowledgeBase.open(tmp_path, embedder=HashEmbedder()) as knowledge:
-        found = sections(look_up(knowledge, "first other"))
+        found = sections(look_up_everything(knowledge, "first other"))
     assert found == [("b", "Other.")] * len(documents)
 
 
@@ -203,7 +159,7 @@ def test_a_pickle_beside_a_knowledge_base_is_not_even_read(folder: Folder, tmp_p
         (place / "index.pkl").write_bytes(pickle.dumps(Payload(marker)))
 
     with KnowledgeBase.open(folder.kb, embedder=HashEmbedder()) as knowledge:
-        assert look_up(knowledge, "price").found is True
+        assert look_up_everything(knowledge, "price").found is True
     assert not marker.exists()
 
 
@@ -283,12 +239,12 @@ def test_a_19_readers_are_undisturbed_by_a_writer(folder: Folder) -> None:
 def test_a_reader_keeps_its_generation_after_many_builds(folder: Folder) -> None:
     folder.write(growing(2))
     with folder.build() as knowledge:
-        before = sections(look_up(knowledge, "code of entry"))
+        before = sections(look_up_everything(knowledge, "code of entry"))
         for number in range(3, 8):
             folder.write(growing(number))
             folder.build().close()
         with ThreadPoolExecutor(1) as pool:
-            after = sections(pool.submit(look_up, knowledge, "code of entry").result())
+            after = sections(pool.submit(look_up_everything, knowledge, "code of entry").result())
         assert knowledge.read("0.md").passages[0].text == "The code of entry 0 is c0."
 
     assert [source for source, _ in before] == ["0.md", "1.md"]
@@ -308,5 +264,5 @@ def test_a_failed_build_leaves_the_readers_and_the_index_as_they_were(folder: Fo
         KnowledgeBase.build(folder.docs, folder.kb, embedder=Failing())
 
     with KnowledgeBase.open(folder.kb, embedder=HashEmbedder()) as knowledge:
-        assert comparable(look_up(knowledge, "anything at all")) == before
-        json.dumps(look_up(knowledge, "entry").model_dump(mode="json"), allow_nan=False)
+        assert comparable(look_up_everything(knowledge, "anything at all")) == before
+        json.dumps(look_up_everything(knowledge, "entry").model_dump(mode="json"), allow_nan=False)

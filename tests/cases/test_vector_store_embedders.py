@@ -6,58 +6,22 @@ build; queries embedded as queries and passages as passages; and whatever an emb
 """
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from case_builders import Fixed, Vector, documents, look_up_vectors
 from embedders import HashEmbedder, TableEmbedder, at_similarity
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 
 from lookup_tool import (
     KnowledgeBase,
-    LookupConfig,
-    LookupResult,
     LookupToolError,
     TraceStore,
-    build_lookup_graph,
 )
 from lookup_tool.config import QueryConfig, RetrievalConfig
 from lookup_tool.errors import EmbedderMismatchError, EmbeddingError
-
-ALL = RetrievalConfig(lexical_candidates=0, reference_threshold=0.0, evidence_floor=0.0)
-"""Vectors alone, and every candidate is evidence."""
-
-Vector = Sequence[float]
-
-
-class Fixed(Embeddings):
-    """Gives the very object that stands in its table, whatever its type, for the text's key."""
-
-    def __init__(self, table: dict[str, Any]) -> None:
-        self.table = table
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        return next(vector for key, vector in self.table.items() if key in text)
-
-
-def documents(*texts: str) -> list[Document]:
-    return [Document(f"{text}.", metadata={"source": text, "title": text}) for text in texts]
-
-
-def look_up(
-    knowledge: KnowledgeBase, asked: str, traces: TraceStore, /, **sections: Any
-) -> LookupResult:
-    config = LookupConfig(**{"retrieval": ALL, **sections})
-    return build_lookup_graph(knowledge, config=config, traces=traces).invoke({"query": asked})[
-        "result"
-    ]
-
 
 BAD_VECTORS = [
     pytest.param([math.nan, 1.0], id="nan"),
@@ -81,8 +45,8 @@ def test_a_12_vectors_without_direction_are_named_or_an_error(traces: TraceStore
     texts = documents("AAA", "BBB", "CCC")
     with KnowledgeBase.from_documents(texts, embedder=TableEmbedder(table)) as knowledge:
         named = [(problem.path, problem.level) for problem in knowledge.report.problems]
-        good = look_up(knowledge, "good query", traces)
-        bad = look_up(knowledge, "bad query", traces)
+        good = look_up_vectors(knowledge, "good query", traces)
+        bad = look_up_vectors(knowledge, "bad query", traces)
 
     assert named == [("BBB", "error"), ("CCC", "error")]
     assert [block.source for block in good.evidence_blocks] == ["AAA"]
@@ -98,7 +62,7 @@ def test_a_text_without_a_usable_vector_is_named_and_the_others_are_found(
     # The odd one comes first: it is also what a build looks at first.
     texts = documents("odd", "sound")
     with KnowledgeBase.from_documents(texts, embedder=Fixed(table)) as knowledge:
-        result = look_up(knowledge, "q", traces)
+        result = look_up_vectors(knowledge, "q", traces)
         assert [(p.path, p.level) for p in knowledge.report.problems] == [("odd", "error")]
 
     assert [block.source for block in result.evidence_blocks] == ["sound"]
@@ -126,7 +90,7 @@ def test_a_query_without_a_usable_vector_is_unavailable_not_a_miss(
 ) -> None:
     table = {"odd query": vector, "text": [1.0, 0.0]}
     with KnowledgeBase.from_documents(documents("text"), embedder=Fixed(table)) as knowledge:
-        result = look_up(knowledge, "odd query", traces)
+        result = look_up_vectors(knowledge, "odd query", traces)
 
     assert (result.found, result.evidence_status) == (False, "unavailable")
     assert [attempt.outcome for attempt in result.retrieval_trace.attempts] == ["error"]
@@ -138,7 +102,7 @@ def test_a_retry_without_a_usable_vector_is_unavailable_too(traces: TraceStore) 
     table = {"clean law": [1.0, 0.0], "raw": [math.nan, 0.0], "text": at_similarity(0.3)}
     law = [Document("text", metadata={"source": "law", "title": "x", "category": "law"})]
     with KnowledgeBase.from_documents(law, embedder=TableEmbedder(table)) as knowledge:
-        result = look_up(
+        result = look_up_vectors(
             knowledge,
             "raw question",
             traces,
@@ -206,7 +170,7 @@ def test_an_empty_knowledge_base_opens_with_any_embedder(
     KnowledgeBase.from_documents([], into=tmp_path, embedder=HashEmbedder(8)).close()
 
     with KnowledgeBase.open(tmp_path, embedder=HashEmbedder(3)) as knowledge:
-        result = look_up(knowledge, "anything", traces)
+        result = look_up_vectors(knowledge, "anything", traces)
 
     assert result.evidence_status == "no_evidence"
 
@@ -220,7 +184,7 @@ def test_an_embedder_that_changes_after_the_opening_is_unavailable(
     embedder = HashEmbedder(64)
     with KnowledgeBase.open(tmp_path, embedder=embedder) as knowledge:
         embedder.dimension = 32
-        result = look_up(knowledge, "door codes", traces)
+        result = look_up_vectors(knowledge, "door codes", traces)
 
     assert result.evidence_status == "unavailable"
     assert result.retrieval_trace.error == "EmbedderMismatchError"
@@ -265,7 +229,7 @@ def test_queries_are_embedded_as_queries_and_passages_as_passages(
         knowledge.close()
         knowledge = KnowledgeBase.open(tmp_path, embedder=embedder)
     with knowledge:
-        look_up(knowledge, query, traces)
+        look_up_vectors(knowledge, query, traces)
 
     assert set(embedder.queries) == {query}
     assert set(embedder.passages) == {f"Accounts\n\n{text}"}
@@ -300,7 +264,7 @@ class Raising(HashEmbedder):
 )
 def test_whatever_an_embedder_raises_is_unavailable(error: Exception, traces: TraceStore) -> None:
     with KnowledgeBase.from_documents(documents("text"), embedder=Raising(error)) as knowledge:
-        result = look_up(knowledge, "question", traces)
+        result = look_up_vectors(knowledge, "question", traces)
 
     assert (result.evidence_status, result.retrieval_trace.error) == (
         "unavailable",

@@ -5,53 +5,16 @@ with the candidates still in the trace; and equal texts do not crowd out differe
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pytest
-from conftest import Make
+from case_builders import Make, look_up_with, path, sources
 from embedders import TableEmbedder, at_similarity
 from langchain_core.documents import Document
 
 from lookup_tool import (
     KnowledgeBase,
-    LookupConfig,
-    LookupContext,
-    LookupResult,
-    TraceStore,
-    build_lookup_graph,
 )
-from lookup_tool.config import EvidenceConfig, RetrievalConfig
-
-LOW = "filtered_vector_low_quality"
-NONE = "filtered_vector_no_evidence"
-
-
-def look_up(
-    knowledge: KnowledgeBase,
-    asked: str,
-    /,
-    groups: tuple[str, ...] = (),
-    evidence: EvidenceConfig | None = None,
-    **retrieval: Any,
-) -> LookupResult:
-    config = LookupConfig(
-        retrieval=RetrievalConfig(**retrieval), evidence=evidence or EvidenceConfig()
-    )
-    traces = TraceStore("sqlite://")
-    graph = build_lookup_graph(knowledge, config=config, traces=traces)
-    result = graph.invoke({"query": asked}, context=LookupContext(groups=groups))["result"]
-    traces.close()
-    return result
-
-
-def path(result: LookupResult) -> list[tuple[str, str]]:
-    """Return how each attempt was made and how it ended."""
-    return [(a.strategy, a.outcome) for a in result.retrieval_trace.attempts]
-
-
-def sources(result: LookupResult) -> list[str]:
-    return [block.source for block in result.evidence_blocks]
-
+from lookup_tool.config import EvidenceConfig
 
 # One category, however it is typed
 
@@ -81,7 +44,7 @@ def test_a_category_is_one_category_in_every_spelling(make: Make, one: str, othe
         "b.md": front.format("Invoice address", other, "Change the address under Profile."),
     }
 
-    result = look_up(make(files, TableEmbedder(table)), "invoice")
+    result = look_up_with(make(files, TableEmbedder(table)), "invoice")
 
     (attempt,) = result.retrieval_trace.attempts
     assert (attempt.strategy, attempt.candidate_count) == ("filtered", 2)
@@ -94,7 +57,7 @@ def test_a_31_the_spelling_of_the_author_is_shown(make: Make) -> None:
         "b.md": "---\ncategory: ' billing '\nkeywords: [invoice]\n---\nChange.",
     }
 
-    result = look_up(make(files, TableEmbedder({"": [1.0, 0.0]})), "invoice")
+    result = look_up_with(make(files, TableEmbedder({"": [1.0, 0.0]})), "invoice")
 
     shown = {block.source: block.category for block in result.evidence_blocks}
     assert shown == {"a.md": "Billing", "b.md": "billing"}
@@ -107,7 +70,7 @@ def test_categories_that_only_look_alike_stay_apart(make: Make, other: str) -> N
         "b.md": f"---\ntitle: b\ncategory: {other}\n---\nChange.",
     }
 
-    result = look_up(make(files, TableEmbedder({"": [1.0, 0.0]})), "invoice")
+    result = look_up_with(make(files, TableEmbedder({"": [1.0, 0.0]})), "invoice")
 
     assert path(result) == [("filtered", "accepted")]
     assert sources(result) == ["a.md"]
@@ -150,7 +113,7 @@ def office() -> Iterator[KnowledgeBase]:
     ],
 )
 def test_an_unrelated_question_has_no_evidence(office: KnowledgeBase, query: str) -> None:
-    result = look_up(office, query)
+    result = look_up_with(office, query)
 
     trace = result.retrieval_trace
     assert (result.found, result.evidence_status, result.evidence_blocks) == (
@@ -176,7 +139,7 @@ def test_an_unrelated_question_has_no_evidence(office: KnowledgeBase, query: str
     ],
 )
 def test_a_related_question_has_evidence(office: KnowledgeBase, query: str, source: str) -> None:
-    assert sources(look_up(office, query))[:1] == [source]
+    assert sources(look_up_with(office, query))[:1] == [source]
 
 
 # Equal texts
@@ -211,7 +174,7 @@ def test_equal_texts_take_one_place_and_name_every_source(copies: dict[str, str]
         "THIRD": at_similarity(0.6),
     }
     with KnowledgeBase.from_documents(crowd(copies), embedder=TableEmbedder(table)) as knowledge:
-        result = look_up(knowledge, "topic", evidence=EvidenceConfig(max_blocks=5))
+        result = look_up_with(knowledge, "topic", evidence=EvidenceConfig(max_blocks=5))
 
     first, *_ = result.evidence_blocks
     assert sources(result) == ["c0", "y-second", "z-third"]
@@ -223,6 +186,6 @@ def test_a_25_equal_texts_do_not_use_up_the_candidates() -> None:
     table["THIRD"] = at_similarity(0.6)
     texts = crowd({f"c{n}": COPIED for n in range(10)})
     with KnowledgeBase.from_documents(texts, embedder=TableEmbedder(table)) as knowledge:
-        result = look_up(knowledge, "topic", candidates=5, lexical_candidates=0)
+        result = look_up_with(knowledge, "topic", candidates=5, lexical_candidates=0)
 
     assert sources(result) == ["c0", "y-second", "z-third"]

@@ -9,7 +9,7 @@ from math import cos, sin
 from typing import Any
 
 import pytest
-from conftest import Make
+from case_builders import LOW, NONE, Make, look_up_with, path, sources
 from embedders import TableEmbedder, at_similarity
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,43 +18,8 @@ from langchain_core.embeddings import Embeddings
 
 from lookup_tool import (
     KnowledgeBase,
-    LookupConfig,
-    LookupContext,
-    LookupResult,
-    TraceStore,
-    build_lookup_graph,
 )
-from lookup_tool.config import EvidenceConfig, RetrievalConfig
-
-LOW = "filtered_vector_low_quality"
-NONE = "filtered_vector_no_evidence"
-
-
-def look_up(
-    knowledge: KnowledgeBase,
-    asked: str,
-    /,
-    groups: tuple[str, ...] = (),
-    evidence: EvidenceConfig | None = None,
-    **retrieval: Any,
-) -> LookupResult:
-    config = LookupConfig(
-        retrieval=RetrievalConfig(**retrieval), evidence=evidence or EvidenceConfig()
-    )
-    traces = TraceStore("sqlite://")
-    graph = build_lookup_graph(knowledge, config=config, traces=traces)
-    result = graph.invoke({"query": asked}, context=LookupContext(groups=groups))["result"]
-    traces.close()
-    return result
-
-
-def path(result: LookupResult) -> list[tuple[str, str]]:
-    """Return how each attempt was made and how it ended."""
-    return [(a.strategy, a.outcome) for a in result.retrieval_trace.attempts]
-
-
-def sources(result: LookupResult) -> list[str]:
-    return [block.source for block in result.evidence_blocks]
+from lookup_tool.config import EvidenceConfig
 
 
 class Angles(Embeddings):
@@ -95,7 +60,7 @@ def test_nearer_passages_of_other_categories_do_not_starve_the_filter(
         for n in range(10)
     ]
     with KnowledgeBase.from_documents(texts, embedder=Angles()) as knowledge:
-        result = look_up(knowledge, "firewall rule review", candidates=4, lexical_candidates=0)
+        result = look_up_with(knowledge, "firewall rule review", candidates=4, lexical_candidates=0)
 
     (attempt,) = result.retrieval_trace.attempts
     assert attempt.filter == {"category": "security"}
@@ -112,7 +77,7 @@ def test_nearer_passages_that_may_not_be_read_do_not_starve_a_search() -> None:
     texts = [entry(f"secret-{n}", 0.01, access=["board"]) for n in range(300)]
     texts += [entry(f"open-{n}", 0.6 + n / 100) for n in range(5)]
     with KnowledgeBase.from_documents(texts, embedder=Angles()) as knowledge:
-        result = look_up(
+        result = look_up_with(
             knowledge, "anything", candidates=4, lexical_candidates=0, reference_threshold=0.5
         )
 
@@ -154,7 +119,7 @@ def test_a_filter_is_dropped_below_the_threshold_only(
 ) -> None:
     knowledge, embedder = two_categories(make, *similarities)
 
-    result = look_up(knowledge, "the lab  question", reference_threshold=threshold)
+    result = look_up_with(knowledge, "the lab  question", reference_threshold=threshold)
 
     attempts = result.retrieval_trace.attempts
     assert [attempt.outcome for attempt in attempts] == outcomes
@@ -188,7 +153,7 @@ def test_there_are_never_more_than_two_searches_and_the_reason_fits(
         Document("CAFE", metadata={"source": "cafe", "title": "x", "category": "cafe"}),
     ]
     with KnowledgeBase.from_documents(texts, embedder=TableEmbedder(table)) as knowledge:
-        result = look_up(knowledge, "lab?", reference_threshold=threshold / 1000)
+        result = look_up_with(knowledge, "lab?", reference_threshold=threshold / 1000)
 
     trace, strategies = result.retrieval_trace, [strategy for strategy, _ in path(result)]
     low = lab < threshold
@@ -221,7 +186,7 @@ def test_few_results_are_no_reason_to_search_again(own: int, candidates: int, bl
     ]
     embedder = TableEmbedder(table)
     with KnowledgeBase.from_documents(texts, embedder=embedder) as knowledge:
-        result = look_up(
+        result = look_up_with(
             knowledge,
             "lab query",
             evidence=EvidenceConfig(max_blocks=blocks),
@@ -269,7 +234,7 @@ def test_a_hinted_category_with_nothing_to_show_does_not_hide_the_rest(
     files = {"legal/nda.md": NDA.format(more, body), "hr/secrets.md": DAY_ONE}
     query = "where do  I sign the \uff4e\uff44\uff41 or nda"
 
-    result = look_up(make(files, TableEmbedder(table)), query, reference_threshold=0.0)
+    result = look_up_with(make(files, TableEmbedder(table)), query, reference_threshold=0.0)
 
     first, second = result.retrieval_trace.attempts
     assert (first.strategy, first.filter, first.outcome) == (
@@ -289,7 +254,7 @@ def test_a_category_that_only_others_may_see_gives_no_filter(make: Make, access:
     table = {"": [1.0, 0.0], "colleagues": at_similarity(0.8)}
     files = {"legal/nda.md": NDA.format(access, "Secret."), "hr/secrets.md": DAY_ONE}
 
-    result = look_up(make(files, TableEmbedder(table)), "where do I sign the nda")
+    result = look_up_with(make(files, TableEmbedder(table)), "where do I sign the nda")
 
     assert path(result) == [("unfiltered", "accepted")]
     assert sources(result) == ["hr/secrets.md"]
@@ -299,7 +264,7 @@ def test_nothing_usable_anywhere_is_a_miss_with_both_attempts(make: Make) -> Non
     table = {"": [1.0, 0.0], "colleagues": at_similarity(0.1)}
     files = {"legal/nda.md": NDA.format("", ""), "hr/secrets.md": DAY_ONE}
 
-    result = look_up(make(files, TableEmbedder(table)), "nda")
+    result = look_up_with(make(files, TableEmbedder(table)), "nda")
 
     assert path(result) == [("filtered", "no_evidence"), ("unfiltered", "no_evidence")]
     assert (result.found, result.evidence_status) == (False, "no_evidence")

@@ -5,65 +5,18 @@ Families: nothing to find is a result with a trace, whatever there is instead of
 text is found, and read, under a source of its own.
 """
 
-from collections.abc import Mapping
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import pytest
+from case_builders import Folder, Sections, ask_tool, look_up_everything, sections
 from embedders import HashEmbedder
 from langchain_core.documents import Document
 
 from lookup_tool import (
     KnowledgeBase,
-    LookupConfig,
-    LookupResult,
     TraceStore,
-    build_lookup_graph,
     create_lookup_tool,
 )
-from lookup_tool.config import RetrievalConfig
-
-EVERYTHING = LookupConfig(retrieval=RetrievalConfig(reference_threshold=0, evidence_floor=0))
-Sections = list[tuple[str, str]]
-
-
-def look_up(knowledge: KnowledgeBase, query: str) -> LookupResult:
-    with closing(TraceStore("sqlite://")) as traces:
-        graph = build_lookup_graph(knowledge, config=EVERYTHING, traces=traces)
-        return graph.invoke({"query": query})["result"]
-
-
-def sections(result: LookupResult) -> Sections:
-    return sorted((block.source, block.content) for block in result.evidence_blocks)
-
-
-class Folder:
-    """A folder of documents that is built again and again."""
-
-    def __init__(self, root: Path) -> None:
-        self.docs, self.kb = root / "docs", root / "kb"
-        self.docs.mkdir()
-
-    def write(self, files: Mapping[str, str]) -> None:
-        for name, text in files.items():
-            path = self.docs / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-
-    def build(self) -> KnowledgeBase:
-        return KnowledgeBase.build(self.docs, self.kb, embedder=HashEmbedder())
-
-    def ask(self, query: str = "anything at all") -> LookupResult:
-        self.build().close()
-        with KnowledgeBase.open(self.kb, embedder=HashEmbedder()) as knowledge:
-            return look_up(knowledge, query)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    return Folder(tmp_path)
-
 
 # Nothing to index
 
@@ -84,8 +37,7 @@ def test_nothing_to_find_is_a_result_with_a_trace(folder: Folder, files: dict[st
     folder.write(files)
     with folder.build() as knowledge, closing(TraceStore("sqlite://")) as traces:
         tool = create_lookup_tool(knowledge, traces=traces)
-        sent: Any = {"name": tool.name, "args": {"query": "any"}, "id": "1", "type": "tool_call"}
-        message = tool.invoke(sent)
+        message = ask_tool(tool, "any")
         (row,) = traces.rows()
 
     (attempt,) = message.artifact["retrievalTrace"]["attempts"]
@@ -98,7 +50,7 @@ def test_nothing_to_find_is_a_result_with_a_trace(folder: Folder, files: dict[st
 @pytest.mark.parametrize("documents", [[], [Document("")], [Document(" \n")]])
 def test_no_documents_are_a_knowledge_base_too(documents: list[Document]) -> None:
     with KnowledgeBase.from_documents(documents, embedder=HashEmbedder()) as knowledge:
-        assert look_up(knowledge, "any").evidence_status == "no_evidence"
+        assert look_up_everything(knowledge, "any").evidence_status == "no_evidence"
 
 
 # Identities
@@ -130,7 +82,7 @@ def test_every_section_has_an_identity_of_its_own(
     )
     document = Document(body, metadata={"source": "faq.md"})
     with KnowledgeBase.from_documents([document], embedder=HashEmbedder()) as knowledge:
-        result = look_up(knowledge, "bicycles")
+        result = look_up_everything(knowledge, "bicycles")
         found = {block.content: block.source for block in result.evidence_blocks}
         read = {knowledge.read(found[text]).passages[0].text for text in texts if text in found}
         assert knowledge.count() == len(texts)
@@ -161,7 +113,7 @@ def test_documents_never_share_an_identity(given: Sections) -> None:
     texts = [Document(text, metadata={"source": source}) for source, text in given]
     words = {w for _, text in given for w in ("one", "two", "three") if w in text.split()}
     with KnowledgeBase.from_documents(texts, embedder=HashEmbedder()) as knowledge:
-        found = sections(look_up(knowledge, "one two three"))
+        found = sections(look_up_everything(knowledge, "one two three"))
         read = [[p.text for p in knowledge.read(source).passages] for source, _ in found]
 
     assert sorted(text for _, text in found) == sorted(words)
@@ -172,7 +124,9 @@ def test_documents_never_share_an_identity(given: Sections) -> None:
 def test_one_id_twice_is_two_documents() -> None:
     texts = [Document("first note on parking", id="7"), Document("second on bicycles", id="7")]
     with KnowledgeBase.from_documents(texts, embedder=HashEmbedder()) as knowledge:
-        assert [text for _, text in sections(look_up(knowledge, "parking bicycles"))] == [
+        assert [
+            text for _, text in sections(look_up_everything(knowledge, "parking bicycles"))
+        ] == [
             "first note on parking",
             "second on bicycles",
         ]

@@ -8,60 +8,26 @@ are plain Python numbers everywhere.
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pytest
+from case_builders import VECTORS_ALONE, Fixed, Vector, documents, look_up_vectors
 from embedders import HashEmbedder, TableEmbedder, at_similarity
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import StateGraph
 from typing_extensions import TypedDict
 
 from lookup_tool import (
     KnowledgeBase,
-    LookupConfig,
-    LookupResult,
     TraceStore,
-    build_lookup_graph,
     create_lookup_tool,
 )
 from lookup_tool.config import RetrievalConfig
-
-ALL = RetrievalConfig(lexical_candidates=0, reference_threshold=0.0, evidence_floor=0.0)
-"""Vectors alone, and every candidate is evidence."""
-
-Vector = Sequence[float]
-
-
-class Fixed(Embeddings):
-    """Gives the very object that stands in its table, whatever its type, for the text's key."""
-
-    def __init__(self, table: dict[str, Any]) -> None:
-        self.table = table
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        return next(vector for key, vector in self.table.items() if key in text)
-
-
-def documents(*texts: str) -> list[Document]:
-    return [Document(f"{text}.", metadata={"source": text, "title": text}) for text in texts]
-
-
-def look_up(
-    knowledge: KnowledgeBase, asked: str, traces: TraceStore, /, **sections: Any
-) -> LookupResult:
-    config = LookupConfig(**{"retrieval": ALL, **sections})
-    return build_lookup_graph(knowledge, config=config, traces=traces).invoke({"query": asked})[
-        "result"
-    ]
 
 
 def similarities(
@@ -70,7 +36,7 @@ def similarities(
     """Ask a knowledge base that holds every text of the table but the query."""
     texts = [text for text in table if text != query]
     with KnowledgeBase.from_documents(documents(*texts), embedder=Fixed(table)) as knowledge:
-        result = look_up(knowledge, query, traces)
+        result = look_up_vectors(knowledge, query, traces)
     return [(block.source, block.similarity) for block in result.evidence_blocks]
 
 
@@ -151,8 +117,10 @@ def test_a_similarity_built_to_equal_the_threshold_is_good_enough(millionths: in
     ):
         for threshold in (at, above):
             traces = TraceStore("sqlite://")
-            retrieval = ALL.model_copy(update={"reference_threshold": min(threshold, 1.0)})
-            result = look_up(knowledge, "q law", traces, retrieval=retrieval)
+            retrieval = VECTORS_ALONE.model_copy(
+                update={"reference_threshold": min(threshold, 1.0)}
+            )
+            result = look_up_vectors(knowledge, "q law", traces, retrieval=retrieval)
             traces.close()
             outcomes.append(result.retrieval_trace.attempts[0].outcome)
 
@@ -168,11 +136,11 @@ def test_a_threshold_with_more_digits_is_compared_like_any_other(
 ) -> None:
     table = {"q law": [1.0, 0.0], "law-text": at_similarity(threshold)}
     law = [Document("law-text", metadata={"source": "law", "title": "x", "category": "law"})]
-    retrieval = ALL.model_copy(
+    retrieval = VECTORS_ALONE.model_copy(
         update={"reference_threshold": threshold, "evidence_floor": threshold}
     )
     with KnowledgeBase.from_documents(law, embedder=TableEmbedder(table)) as knowledge:
-        result = look_up(knowledge, "q law", traces, retrieval=retrieval)
+        result = look_up_vectors(knowledge, "q law", traces, retrieval=retrieval)
 
     assert [attempt.outcome for attempt in result.retrieval_trace.attempts] == ["accepted"]
     assert (result.found, result.evidence_status) == (True, "sufficient")
@@ -185,7 +153,7 @@ def test_a_10_more_candidates_than_passages_are_no_padding(
     text = Document("# Only\nOne short entry about door codes.", metadata={"source": "only.md"})
     retrieval = RetrievalConfig(candidates=candidates)
     with KnowledgeBase.from_documents([text], embedder=HashEmbedder()) as knowledge:
-        result = look_up(knowledge, "door codes", traces, retrieval=retrieval)
+        result = look_up_vectors(knowledge, "door codes", traces, retrieval=retrieval)
 
     (block,) = result.evidence_blocks
     assert (block.source, result.retrieval_trace.candidate_count) == ("only.md", 1)
