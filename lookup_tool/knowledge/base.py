@@ -24,8 +24,8 @@ from lookup_tool.knowledge.documents import (
     LoadReport,
     Problems,
     entries_from_documents,
-    load_folder,
 )
+from lookup_tool.knowledge.folder import load_folder
 from lookup_tool.knowledge.hints import QueryHints
 from lookup_tool.knowledge.passage_store import StoredEntry
 from lookup_tool.knowledge.search import SearchRequest, SearchResult, search

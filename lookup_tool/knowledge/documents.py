@@ -1,34 +1,25 @@
-"""From files, or LangChain documents, to entries: text with metadata and access.
+"""From markdown text, or LangChain documents, to entries: text with metadata and access.
 
 One bad file never stops the others. What is wrong is listed in the load report with file, line
 and remedy. `access` fails closed: whatever cannot be understood is readable by nobody.
 """
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, time
 from itertools import chain, count
-from pathlib import Path
 from typing import Any, Literal
 
 import regex
 from langchain_core.documents import Document
 
-from lookup_tool.errors import KnowledgeNotFoundError
 from lookup_tool.knowledge.frontmatter import MAX_DEPTH, Frontmatter, Written, read_frontmatter
 from lookup_tool.knowledge.tokens import encodable, fold, printable
 
-SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".mkd", ".mkdn", ".mdown", ".mdwn", ".mdtxt"})
-SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
-MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_VALUE_CHARS = 500
 MAX_VALUES = 10_000
 """Values of one document's metadata, nested ones included."""
 _SEPARATORS = regex.compile(r"[,;\n\uFF0C\u3001\uFF1B\u060C]")
-_GUESSED_FROM = 64
-"""Bytes that show an encoding of two or four bytes a character; a multiple of four."""
-_FEWEST_NULS = 2
 _MODULES = regex.compile(
     r"""\A (?: \s* (?: import\s (?:[^;'"]*?\sfrom\s*)? (?:'[^'\n]+'|"[^"\n]+") ;?
       | export\s+(?:const|let|default|function)\s[^\n]* ) [ \t]* (?:\n|\Z) )+""",
@@ -104,55 +95,6 @@ class Problems:
         self.found.append(LoadProblem(path, line, "error", problem, remedy))
 
 
-def load_folder(
-    root: Path, problems: Problems, progress: Callable[[int, int], None] | None = None
-) -> list[Entry]:
-    """Read every markdown file under a folder.
-
-    Hidden files and folders, `node_modules` and links that lead out of the folder are left out.
-
-    Args:
-        root: The folder.
-        problems: Where to note what is wrong with a file.
-        progress: Called with (files read, files in all).
-
-    Returns:
-        Entries in the order of their paths.
-
-    Raises:
-        KnowledgeNotFoundError: `root` is no folder.
-    """
-    if not root.is_dir():
-        what = "is a file" if root.is_file() else "no such folder"
-        raise KnowledgeNotFoundError(root, f"{what}; give the folder of markdown files")
-    paths = sorted(_markdown_files(root, problems), key=lambda path: path.as_posix())
-    entries: list[Entry] = []
-    names = _Names()
-    for number, path in enumerate(paths, start=1):
-        source = names.take(_text_of_path(path.relative_to(root)))
-        entry = load_file(path, source, problems)
-        if entry is not None:
-            entries.append(entry)
-        if progress is not None:
-            progress(number, len(paths))
-    return entries
-
-
-def load_file(path: Path, source: str, problems: Problems) -> Entry | None:
-    """Read one markdown file; None when it cannot be read at all."""
-    try:
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            problems.error(source, None, f"{size:,} bytes are too many", "split it (64 MiB)")
-            return None
-        raw = path.read_bytes()
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        problems.error(source, None, f"cannot be read ({reason})", "check the file's permissions")
-        return None
-    return parse_entry(_decode(raw, source, problems), source, problems)
-
-
 def parse_entry(text: str, source: str, problems: Problems) -> Entry:
     """Turn the text of one markdown file into an entry."""
     block = read_frontmatter(text.replace("\r\n", "\n").replace("\r", "\n"))
@@ -184,7 +126,7 @@ def entries_from_documents(documents: Iterable[Document], problems: Problems) ->
         outside = _entry(source, Frontmatter(fields=metadata, seals=twice), problems)
         entries.append(_merged(entry, outside))
     # Public entries are named first: their names tell nothing of others.
-    names = _Names()
+    names = Names()
     for place in sorted(range(len(entries)), key=lambda place: entries[place].access is not None):
         entries[place] = replace(entries[place], source=names.take(entries[place].source))
     return entries
@@ -326,90 +268,15 @@ def _written(value: object) -> str:
     return encodable(text[:MAX_VALUE_CHARS])
 
 
-def _text_of_path(path: Path) -> str:
-    """Write a path as text, with a replacement for bytes that are no UTF-8."""
-    return os.fsencode(path.as_posix()).decode("utf-8", "replace")
-
-
-class _Names:
+class Names:
     """Gives each entry a name of its own: repeats get `~2`, `~3` and so on."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
     def take(self, name: str) -> str:
+        """Return the name, or the next one that is free."""
         names = chain((name,), (f"{name}~{number}" for number in count(2)))
         free = next(each for each in names if each not in self._taken)
         self._taken.add(free)
         return free
-
-
-def _markdown_files(root: Path, problems: Problems) -> Iterator[Path]:
-    inside = root.resolve()
-    for folder, folders, files in os.walk(root):
-        folders[:] = [
-            name for name in folders if not name.startswith(".") and name not in SKIPPED_FOLDERS
-        ]
-        for name in files:
-            path = Path(folder, name)
-            if name.startswith(".") or path.suffix.lower() not in SUFFIXES:
-                continue
-            if fault := _fault(path, inside):
-                source = _text_of_path(path.relative_to(root))
-                problems.error(source, None, fault, "copy the file instead")
-                continue
-            yield path
-
-
-def _fault(path: Path, inside: Path) -> str | None:
-    """Say why a path is not to be read; None for a plain file, or a link to one, in the folder."""
-    try:
-        target = path.resolve(strict=True)
-    except (OSError, RuntimeError):  # a loop is a RuntimeError until Python 3.13
-        return "links to nothing"
-    if not target.is_relative_to(inside):
-        return "links out of the folder"
-    return None if target.is_file() else "is no plain file"
-
-
-def _decode(raw: bytes, source: str, problems: Problems) -> str:
-    """Decode bytes without ever failing; warn when the encoding had to be guessed."""
-    for mark, encoding in _BYTE_ORDER_MARKS:
-        if raw.startswith(mark):
-            return raw[len(mark) :].decode(encoding, "replace")
-    try:
-        if b"\x00" not in raw:
-            return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        pass
-    encoding = _guess(raw)
-    problems.warn(source, None, f"not UTF-8, read as {encoding}", "save the file as UTF-8")
-    return raw.decode(encoding, "replace")
-
-
-_BYTE_ORDER_MARKS = (
-    (b"\xef\xbb\xbf", "utf-8"),
-    (b"\xff\xfe\x00\x00", "utf-32-le"),
-    (b"\x00\x00\xfe\xff", "utf-32-be"),
-    (b"\xff\xfe", "utf-16-le"),
-    (b"\xfe\xff", "utf-16-be"),
-)
-
-
-def _guess(raw: bytes) -> str:
-    """Guess the encoding of bytes that are not plain UTF-8."""
-    start = raw[:_GUESSED_FROM]
-    even, odd = start[::2].count(0), start[1::2].count(0)
-    if even + odd >= _FEWEST_NULS:
-        for encoding in ("utf-32-le", "utf-32-be"):
-            if not {"\x00", "\ufffd"} & set(start.decode(encoding, "replace")):
-                return encoding
-        if not even or not odd:
-            return "utf-16-be" if even else "utf-16-le"
-    for encoding in ("utf-8", "cp1252"):
-        try:
-            raw.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        return encoding
-    return "latin-1"  # decodes any byte

@@ -4,7 +4,7 @@ Nothing here raises on bad input and no body text is lost; a value that cannot b
 a problem, with its line and the remedy. The access wall fails closed: `seals` is true when a
 block that cannot be read completely, or something that looks like one, mentions `access`.
 
-YAML (`---`) and TOML (`+++`) are read. To read another style, add it to `_READERS`.
+YAML (`---`) and TOML (`+++`) are read. To read another style, add it to `_STYLES`.
 """
 
 import tomllib

@@ -8,9 +8,9 @@ from lookup_tool.knowledge.documents import (
     Access,
     Problems,
     entries_from_documents,
-    load_file,
     parse_entry,
 )
+from lookup_tool.knowledge.folder import load_file
 
 KEY = "access: [hr]"
 # fmt: off

@@ -7,17 +7,16 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 
 from lookup_tool.errors import KnowledgeNotFoundError
-from lookup_tool.knowledge import documents
+from lookup_tool.knowledge import folder
 from lookup_tool.knowledge.documents import (
     Entry,
     LoadProblem,
     Problems,
     category_key,
     entries_from_documents,
-    load_file,
-    load_folder,
     parse_entry,
 )
+from lookup_tool.knowledge.folder import load_file, load_folder
 
 PROPERTY = settings(
     max_examples=100,
@@ -163,7 +162,7 @@ def test_loading_never_fails_whatever_the_bytes(
 def test_a_file_has_a_largest_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, loaded: bool
 ) -> None:
-    monkeypatch.setattr(documents, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(folder, "MAX_FILE_BYTES", 10)
 
     entry, problems = load_bytes(tmp_path, b"x" * size)
 
