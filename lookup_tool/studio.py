@@ -1,0 +1,49 @@
+"""The machine, as LangGraph Studio and `langgraph dev` open it: `lookup_tool.studio:graph`.
+
+It looks into the knowledge base that `LOOKUP_KB` names; in a clone without that, into the example
+handbook, which is built at the first run. Nothing is opened at import, where the server draws the
+graph. A module of the package, not a file: the server finds it from whatever folder it is started.
+"""
+
+import os
+import threading
+from pathlib import Path
+from typing import cast
+
+from lookup_tool.errors import ConfigurationError
+from lookup_tool.graph.app import build_lookup_graph
+from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.traces import TraceStore
+
+_CLONE = Path(__file__).resolve().parents[1]
+_HANDBOOK = _CLONE / "examples" / "handbook"
+PATH = Path(os.environ.get("LOOKUP_KB") or _CLONE / ".demo" / "handbook")
+
+
+class OpenedAtFirstUse:
+    """Stands for the knowledge base until something is asked of it."""
+
+    def __init__(self) -> None:
+        self._opened: KnowledgeBase | None = None
+        self._opening = threading.Lock()
+
+    def __getattr__(self, name: str) -> object:
+        with self._opening:
+            if self._opened is None:
+                self._opened = _open()
+        return getattr(self._opened, name)
+
+
+def _open() -> KnowledgeBase:
+    if "LOOKUP_KB" not in os.environ:
+        if not _HANDBOOK.is_dir():
+            raise ConfigurationError("set LOOKUP_KB to the folder of a knowledge base")
+        if not (PATH / "CURRENT").exists():
+            KnowledgeBase.build(_HANDBOOK, PATH).close()
+    return KnowledgeBase.open(PATH)
+
+
+graph = build_lookup_graph(
+    cast("KnowledgeBase", OpenedAtFirstUse()),
+    traces=TraceStore(PATH / "traces.sqlite", lazy=True),
+)
