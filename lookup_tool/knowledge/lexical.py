@@ -9,7 +9,7 @@ ours: a library's index has the statistics of every row baked in.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,9 @@ class QueryTerm:
 
     identifier: bool = False
     """It names few passages by a number, a code or an acronym: `1.2.3`, `E47`, `PTO`."""
+
+    metadata_only: bool = False
+    """L0 recognized it, and no text has it: no passage can mention it."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +143,14 @@ class LexicalIndex:
         }
         return cls({term: number for number, term in enumerate(vocabulary)}, **arrays)
 
-    def query_terms(self, query: str) -> tuple[QueryTerm, ...]:
-        """Cut a query into terms and weigh them by their rarity."""
+    def query_terms(self, query: str, recognized: Iterable[str] = ()) -> tuple[QueryTerm, ...]:
+        """Cut a query into terms and weigh them by their rarity.
+
+        Args:
+            query: Any text.
+            recognized: Phrases that L0 found in it.
+        """
+        hinted = {term for phrase in recognized for term in terms(phrase)}
         weighed: list[QueryTerm] = []
         names = {term for word in _IDENTIFIER.findall(query) for term in terms(word)}
         names = set() if query.isupper() else names
@@ -152,7 +161,15 @@ class LexicalIndex:
             if number < 0 and PAIR.fullmatch(term):
                 weight *= _SEAM_WEIGHT
             named = term in names and weight > 0 and self._occurrences(number) <= few
-            weighed.append(QueryTerm(term, surface, round(weight, 6), identifier=named))
+            weighed.append(
+                QueryTerm(
+                    term,
+                    surface,
+                    round(weight, 6),
+                    identifier=named,
+                    metadata_only=term in hinted and not self._occurrences(number),
+                )
+            )
         return tuple(weighed)
 
     def scores(self, query: Sequence[QueryTerm]) -> NDArray[np.float32]:

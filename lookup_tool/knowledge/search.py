@@ -91,7 +91,7 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
         vector: Unit vector of the query, shape (d,).
         request: What is searched, and for whom.
     """
-    terms = snapshot.lexical.query_terms(request.query)
+    terms = snapshot.lexical.query_terms(request.query, (hint.text for hint in request.hints))
     slices = snapshot.vectors.slices(request.groups, request.category)
     scores = snapshot.lexical.scores(terms)
     by_vector = _distinct(

@@ -114,9 +114,10 @@ def answerability(
     """Estimate the probability that a block answers the question, in [0, 1].
 
     A logistic over its similarity and the share of the question's terms, weighted by their rarity,
-    that it mentions. A question that names an identifier, or is a single word, goes by its words
-    more than by its vector: a block that mentions them is at least barely usable. An identifier
-    may stand in the entry's metadata instead, as a house acronym does.
+    that it mentions. A question that names an identifier, or is a single word beside what only
+    metadata know, goes by its words more than by its vector: a block that mentions them is at
+    least barely usable. An identifier may stand in the entry's metadata instead, as a house
+    acronym does.
 
     Source:
         Fitted on the answerable and unanswerable development questions of three document sets.
@@ -124,13 +125,16 @@ def answerability(
     mentioned = block.in_text | block.in_heading
     value = SIMILARITY_WEIGHT * (block.similarity - midpoint)
     value += COVERAGE_WEIGHT * (coverage(mentioned, shares) - 0.5)
-    counted = [place for place, share in enumerate(shares) if share]
+    counted = [
+        place for place, share in enumerate(shares) if share and not terms[place].metadata_only
+    ]
     named = [place for place, term in enumerate(terms) if term.identifier]
     if named:
         mentioned |= _hinted(block, terms)
     elif len(counted) == 1:
         named = counted
-    if named and mentioned.issuperset(named) and coverage(mentioned, shares) >= LEAST_NAMED:
+    enough = named == counted or coverage(mentioned, shares) >= LEAST_NAMED
+    if named and mentioned.issuperset(named) and enough:
         value = max(value, BARELY_USABLE)
     return round(1.0 / (1.0 + exp(-value)), 6)
 

@@ -6,6 +6,7 @@ category that has nothing to show (no text, no vector, no permission) does not h
 """
 
 from math import cos, sin
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +17,7 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from lookup_tool import (
-    KnowledgeBase,
-)
+from lookup_tool import KnowledgeBase, TraceStore, build_lookup_graph
 from lookup_tool.config import EvidenceConfig
 
 
@@ -269,3 +268,22 @@ def test_nothing_usable_anywhere_is_a_miss_with_both_attempts(make: Make) -> Non
     assert path(result) == [("filtered", "no_evidence"), ("unfiltered", "no_evidence")]
     assert (result.found, result.evidence_status) == (False, "no_evidence")
     assert result.retrieval_trace.fallback_reason == NONE
+
+
+def test_a_29_the_default_embedder_finds_what_the_hinted_category_does_not_have(
+    tmp_path: Path, traces: TraceStore
+) -> None:
+    docs = tmp_path / "docs"
+    for name, text in {
+        "legal/nda.md": "---\ntitle: NDA\ncategory: legal\nkeywords: [nda]\n---\n",
+        "hr/secrets.md": "---\ntitle: Silence\ncategory: hr\n---\nStaff sign a promise of silence.",
+    }.items():
+        (docs / name).parent.mkdir(parents=True)
+        (docs / name).write_text(text, encoding="utf-8")
+
+    with KnowledgeBase.build(docs, tmp_path / "kb") as knowledge:
+        graph = build_lookup_graph(knowledge, traces=traces)
+        result = graph.invoke({"query": "where do I sign the nda"})["result"]
+
+    assert result.retrieval_trace.fallback_reason == "filtered_vector_no_evidence"
+    assert [block.source for block in result.evidence_blocks] == ["hr/secrets.md"]

@@ -288,3 +288,44 @@ def test_blocks_do_not_depend_on_the_order_of_the_candidates(
     assert sorted(named) == sorted({each.passage.source for each in found})
     shown = "".join(block.content for block in built.blocks).casefold()
     assert all(each.passage.text.casefold() in shown for each in found)
+
+
+MENTIONS = frozenset({1})
+
+
+@pytest.mark.parametrize(
+    ("first", "usable"),
+    [
+        pytest.param(QueryTerm("nda", "nda", 2.0), False, id="a term that a text might mention"),
+        pytest.param(QueryTerm("nda", "nda", 2.0, metadata_only=True), True, id="only metadata"),
+        pytest.param(QueryTerm("nda", "nda", 0.0), True, id="a function word"),
+    ],
+)
+def test_a_single_word_beside_what_no_text_can_mention_is_barely_usable(
+    first: QueryTerm, usable: bool
+) -> None:
+    terms = (first, QueryTerm("sign", "sign", 0.5))
+
+    worth = answerability(
+        evidence(similarity=0.1, in_text=MENTIONS), terms, term_shares(terms), 0.5
+    )
+
+    assert (worth >= USABLE) is usable
+
+
+@pytest.mark.parametrize(
+    ("identifier", "hints", "usable"),
+    [
+        pytest.param(True, ("keyword:PTO",), True, id="a code of the entry"),
+        pytest.param(True, ("keyword:leave",), False, id="another phrase"),
+        pytest.param(False, ("keyword:PTO",), False, id="a word like others"),
+    ],
+)
+def test_an_identifier_may_stand_in_the_metadata_of_an_entry(
+    identifier: bool, hints: tuple[str, ...], usable: bool
+) -> None:
+    terms = (QueryTerm("pto", "pto", 1.0, identifier=identifier), QueryTerm("rule", "rules", 1.0))
+
+    worth = answerability(evidence(similarity=0.1, hints=hints), terms, term_shares(terms), 0.5)
+
+    assert (worth >= USABLE) is usable
