@@ -11,6 +11,7 @@ from lookup_tool.knowledge.hints import HintMatch
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.passage_store import PassageStore, StoredPassage
 from lookup_tool.knowledge.snapshot import Snapshot
+from lookup_tool.knowledge.vectors import DIGITS
 
 MAX_COPIES = 20
 """Passages with the same text that one search returns; more are not named as duplicates."""
@@ -101,24 +102,33 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
         lambda k: snapshot.lexical.best(scores, slices, k), snapshot, request.lexical_candidates
     )
     rows = np.unique(np.concatenate([by_vector, by_bm25, np.array(request.also, dtype=np.int64)]))
-    similarities = snapshot.vectors.similarity(vector, rows)
     matches = snapshot.lexical.matches(rows, terms)
     passages = snapshot.store.passages(rows.tolist())
     hints = _metadata_hints(snapshot.store, passages.values(), request.hints)
     nearest, best = set(by_vector.tolist()), set(by_bm25.tolist())
+    columns = zip(
+        rows.tolist(),
+        snapshot.text_ids[rows].tolist(),
+        snapshot.vectors.similarity(vector, rows).tolist(),
+        scores[rows].astype(np.float64).round(DIGITS).tolist(),
+        _places(matches.text),
+        _places(matches.heading),
+        _places(matches.pairs),
+        strict=True,
+    )
     candidates = [
         Candidate(
             passage=passages[row],
-            text_id=int(snapshot.text_ids[row]),
-            similarity=float(similarities[place]),
-            bm25=round(float(scores[row]), 6),
+            text_id=text_id,
+            similarity=similarity,
+            bm25=score,
             found_by=("vector",) * (row in nearest) + ("lexical",) * (row in best),
-            in_text=_places(matches.text[place]),
-            in_heading=_places(matches.heading[place]),
-            pairs=_places(matches.pairs[place]),
+            in_text=in_text,
+            in_heading=in_heading,
+            pairs=pairs,
             hints=hints[row],
         )
-        for place, row in enumerate(rows.tolist())
+        for row, text_id, similarity, score, in_text, in_heading, pairs in columns
     ]
     candidates.sort(key=lambda found: (-found.similarity, found.passage.row))
     return SearchResult(terms, tuple(candidates))
@@ -152,8 +162,12 @@ def _distinct(
     return np.array(kept, dtype=np.int64)
 
 
-def _places(flags: NDArray[np.bool_]) -> tuple[int, ...]:
-    return tuple(np.flatnonzero(flags).tolist())
+def _places(flags: NDArray[np.bool_]) -> list[tuple[int, ...]]:
+    """Return, for each row of flags, the places that are set."""
+    places: list[list[int]] = [[] for _ in range(len(flags))]
+    for row, place in zip(*(axis.tolist() for axis in np.nonzero(flags)), strict=True):
+        places[row].append(place)
+    return [tuple(row) for row in places]
 
 
 def _metadata_hints(
