@@ -17,7 +17,7 @@ from lookup_tool.errors import EmbeddingError
 from lookup_tool.knowledge.documents import Entry, Problems, category_key
 from lookup_tool.knowledge.lexical import LexicalIndex
 from lookup_tool.knowledge.passage_store import EntryRecord, write_passages
-from lookup_tool.knowledge.passages import Passage, cut, display_title
+from lookup_tool.knowledge.passages import GAP, Passage, cut, display_title
 from lookup_tool.knowledge.snapshot import EmbedderRecord, Manifest, write_generation, writing
 from lookup_tool.knowledge.tokens import fold
 from lookup_tool.knowledge.vectors import Segment
@@ -56,6 +56,7 @@ def build_generation(  # noqa: PLR0913 - the ingredients of one build
             lambda done, total: progress("embed", done, total),
         )
         _report_unusable(pieces, usable, entries, problems, embedder.name)
+        pieces = _with_gaps(pieces, usable)
         layout = _Layout(entries, pieces, usable)
         vectors = np.ascontiguousarray(vectors[layout.order])
         manifest = Manifest(
@@ -170,6 +171,18 @@ class _Layout:
                 self._entries, titles, self._access, rows, strict=True
             )
         ]
+
+
+def _with_gaps(pieces: Sequence[_Piece], usable: NDArray[np.bool_]) -> list[_Piece]:
+    """Mark in each passage that the one before it, which has no vector, is not there."""
+    marked = [pieces[0]] if pieces else []
+    for before, (piece, follows) in zip(
+        usable, zip(pieces[1:], usable[1:], strict=True), strict=False
+    ):
+        gap = f"\n\n{GAP}\n\n{piece.passage.lead}"
+        lost = follows and not before
+        marked.append(replace(piece, passage=replace(piece.passage, joint=gap)) if lost else piece)
+    return marked
 
 
 def _report_unusable(

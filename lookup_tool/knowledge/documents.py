@@ -19,6 +19,12 @@ from lookup_tool.knowledge.tokens import encodable, fold, printable
 MAX_VALUE_CHARS = 500
 MAX_VALUES = 10_000
 """Values of one document's metadata, nested ones included."""
+# Cyrillic letters that look like Latin ones.
+_LOOK_ALIKES = str.maketrans("\u0430\u0441\u0435\u0455", "aces")
+_NEAR_MISSES = frozenset(
+    {"acces", "acccess", "accesss", "accesses", "accessgroup", "accessgroups", "accesscontrol"}
+    | {"accesslist", "accessrole", "accessroles"}
+)
 _SEPARATORS = regex.compile(r"[,;\n\uFF0C\u3001\uFF1B\u060C]")
 _MODULES = regex.compile(
     r"""\A (?: \s* (?: import\s (?:[^;'"]*?\sfrom\s*)? (?:'[^'\n]+'|"[^"\n]+") ;?
@@ -197,8 +203,12 @@ def _access(source: str, block: Frontmatter, problems: Problems) -> Access:
 
 
 def _looks_like_access(key: str) -> bool:
-    """Tell whether a key is `access` but for marks around it, such as `-access`."""
-    return key != "access" and regex.sub(r"[^\p{L}\p{N}]", "", key) == "access"
+    """Tell whether a key is `access` but for marks, a slip or a longer name (`access_groups`)."""
+    if key == "access":
+        return False
+    plain = key.translate(_LOOK_ALIKES)
+    parts = regex.findall(r"[\p{L}\p{N}]+", plain)
+    return "access" in parts or "".join(parts) in _NEAR_MISSES
 
 
 def _nested_access(value: Any) -> bool:

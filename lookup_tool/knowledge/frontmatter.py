@@ -8,9 +8,9 @@ YAML (`---`) and TOML (`+++`) are read. To read another style, add it to `_STYLE
 """
 
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import Any
 
 import regex
@@ -52,11 +52,17 @@ _ACCESS_KEY = regex.compile(
 )
 _KEY_LINE = regex.compile(r"""["']?\w[\w .\-]*+["']?\s*[:=]|-\s""")
 _NO_PROSE = regex.compile(r"""\s|\#|-(?:\s|$)|["'\[\]{}?|>]""")
-# A line that may be metadata wherever it stands above the text: `access`, with any marks in front,
-# and a value that is no sentence.
+# A line that may be metadata above the text: `access`, with any marks around it, and a value that
+# is no sentence.
+_ACCESS_AT_START = regex.compile(r"""(?i)["']?access["']?\s*:""")
+_GROUP = r"[\w\-/.@:+]+"
 _ACCESS_LINE = regex.compile(
-    r"""[^\w\#]*access["'\s]*[:=]\s*(?:["'\[{&*!|>].*|(?:[\w\-]+[,\s]*){0,3})[^\w]*"""
+    rf"""[^\w\#]*access[^\w:=]*[:=]+\s*(?:["'\[{{&*!|>].*|(?:{_GROUP}[,;\s]*){{0,3}}
+      |{_GROUP}(?:\s*[,;]\s*{_GROUP})*)[^\w]*""",
+    regex.VERBOSE,
 )
+# The same below a heading or prose, where only a list or a quoted name can be no sentence.
+_ACCESS_LIST = regex.compile(r"""[^\w\#]*access[^\w:=]*[:=]+\s*["'\[{].*""")
 
 _Reader = Callable[[str], "tuple[dict[str, Any], list[_UnreadableError]]"]
 
@@ -151,7 +157,7 @@ def _closed_block(
         if prose < closing:
             # A fence is missing or wrong, and a rule further down was taken for it.
             body, closing = "\n".join(lines[prose:]), prose - 1
-    if "access" not in fields and regex.search(r"""(?m)^["']?access["']?\s*:""", _folded(block)):
+    if "access" not in fields and any(map(_ACCESS_AT_START.match, block.split("\n"))):
         remedy = "close the quotes of the value above it"
         faults.append(_UnreadableError(1, "`access` is part of another value", remedy))
     problems = [BlockProblem(opening + 1 + f.line, f.problem, f.remedy) for f in faults]
@@ -177,9 +183,9 @@ def _no_block(lines: list[str], opening: int) -> Frontmatter:
     """Keep everything as body; notice metadata whose fence is wrong, missing or not at the top."""
     body = "\n".join(lines)
     remedy = "put the metadata between two lines of three hyphens, at the top of the file"
-    found = next(_access_lines(lines, opening), None)
-    if found is not None:
-        problem = BlockProblem(found + 1, "`access` stands outside a readable block", remedy)
+    top = _top(lines[opening:])
+    if _metadata_names_access(top) or _line_names_access(top):
+        problem = BlockProblem(opening + 1, "`access` stands outside a readable block", remedy)
         return Frontmatter(body=body, problems=(problem,), seals=True)
     run = list(takewhile(str.strip, lines[opening:]))
     strange = _FENCE.fullmatch(fold(run[0])) or run[0].lstrip().startswith(("{", "---"))
@@ -192,22 +198,59 @@ def _no_block(lines: list[str], opening: int) -> Frontmatter:
     return Frontmatter(body=body)
 
 
-def _access_lines(lines: list[str], opening: int) -> Iterator[int]:
-    """Yield the lines above the first section that name access as metadata do.
+def _top(lines: list[str]) -> list[str]:
+    """Return the lines above the first section, without code blocks: they are examples.
 
-    A code block is an example, unless the file begins with it.
+    A code block with which the file begins may be meant as metadata.
     """
     marks = ("```", "~~~")
-    metadata = lines[opening].lstrip().startswith(marks)
+    if lines[0].lstrip().startswith(marks):
+        return lines
+    kept: list[str] = []
     inside = False
-    for number in range(opening, len(lines)):
-        line = lines[number].lstrip()
-        if not metadata and line.startswith(marks):
+    for number, line in enumerate(lines):
+        start = line.lstrip()
+        if start.startswith(marks):
             inside = not inside
-        elif line.startswith("##") and not inside:
-            return
-        elif not inside and _ACCESS_LINE.fullmatch(fold(line.replace("\x00", ""))):
-            yield number
+        elif start.startswith("##") and number and not inside:
+            break
+        elif not inside:
+            kept.append(line)
+    return kept
+
+
+def _metadata_names_access(lines: list[str]) -> bool:
+    """Tell whether a run of lines that look like metadata names access, whatever its value."""
+    for is_metadata, run in groupby(lines, _looks_like_metadata):
+        block = list(run)
+        keys = sum(1 for line in block if _KEY_LINE.match(line) and not line.startswith("-"))
+        # A fence, a comment or a bracket says that it is meant as metadata.
+        marked = any(line[:1] not in (" ", "\t") and not _KEY_LINE.match(line) for line in block)
+        if is_metadata and (keys > 1 or marked) and _names_access("\n".join(block)):
+            return True
+    return False
+
+
+def _looks_like_metadata(line: str) -> bool:
+    """Tell whether a line is a fence, opens a key or a bracket, or goes on with a value."""
+    start = line.lstrip("> ")
+    return bool(start) and (
+        _FENCE.fullmatch(fold(line)) is not None
+        or _KEY_LINE.match(start) is not None
+        or start.startswith(("{", "}", '"', "<!--", "-->"))
+        or line[0] in " \t"
+    )
+
+
+def _line_names_access(lines: list[str]) -> bool:
+    """Tell whether a single line names access as metadata do: most strictly at the very top."""
+    at_top = True
+    for line in lines:
+        pattern = _ACCESS_LINE if at_top else _ACCESS_LIST
+        if pattern.fullmatch(fold(line.replace("\x00", ""))):
+            return True
+        at_top = at_top and (not line.strip() or _looks_like_metadata(line))
+    return False
 
 
 def _unterminated(lines: list[str], opening: int, fence: str) -> Frontmatter:
@@ -231,11 +274,10 @@ def _unterminated(lines: list[str], opening: int, fence: str) -> Frontmatter:
 def _goes_on(body: str) -> bool:
     """Tell whether the body begins with more metadata that name access."""
     lines = body.strip("\n").split("\n")
-    fences = (i for i, line in enumerate(lines) if _FENCE.fullmatch(fold(line)))
-    if next(fences, None) == 0:
-        return _names_access("\n".join(lines[: next(fences, None)]))
-    run = list(takewhile(str.strip, lines))
-    return next(_access_lines(run, 0), None) is not None if run else False
+    top = list(takewhile(lambda line: not line.strip() or _looks_like_metadata(line), lines))
+    while top and not top[-1].strip():
+        top.pop()
+    return bool(top) and (_metadata_names_access(top) or _line_names_access(top))
 
 
 def _names_access(block: str) -> bool:

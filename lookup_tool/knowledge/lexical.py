@@ -11,6 +11,7 @@ ours: a library's index has the statistics of every row baked in.
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import log1p
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,16 @@ _SEAM_WEIGHT = 0.25
 """A pair of characters of an unspaced script that no passage holds is more often the seam between
 two words than a word."""
 
-_ARRAYS = ("ids", "starts", "heads", "posting_starts", "posting_rows", "posting_weights", "rarity")
+_ARRAYS = (
+    "ids",
+    "starts",
+    "heads",
+    "posting_starts",
+    "posting_rows",
+    "posting_weights",
+    "frequency",
+    "public",
+)
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,8 @@ class LexicalIndex:
             arrays: `ids` are the terms of all passages, one after the other, `starts` where each
                 passage begins in them, `heads` how many of them are context. The postings of a
                 term are `posting_rows` and `posting_weights` from `posting_starts[term]` on;
-                `rarity` is its inverse document frequency, and that of an unknown term comes last.
+                `frequency` is in how many public passages a term stands, 0 for an unknown one at
+                the end, and `public` how many public passages there are.
         """
         self._vocabulary = vocabulary
         self._arrays = arrays
@@ -93,7 +104,8 @@ class LexicalIndex:
         self._posting_starts = arrays["posting_starts"]
         self._posting_rows = arrays["posting_rows"]
         self._posting_weights = arrays["posting_weights"]
-        self._rarity = arrays["rarity"]
+        self._frequency = arrays["frequency"]
+        self._public = int(arrays["public"][0])
 
     @classmethod
     def build(
@@ -154,20 +166,20 @@ class LexicalIndex:
         weighed: list[QueryTerm] = []
         names = {term for word in _IDENTIFIER.findall(query) for term in terms(word)}
         names = set() if query.isupper() else names
-        few = max(_FEW, _FEW_SHARE * len(self._heads))
+        few = max(_FEW, _FEW_SHARE * self._public)
         for surface, term in surface_terms(query):
-            number = self._vocabulary.get(term, -1)  # the last one is that of unknown terms
-            weight = 0.0 if surface in STOP_WORDS else float(self._rarity[number])
-            if number < 0 and PAIR.fullmatch(term):
+            frequency = int(self._frequency[self._vocabulary.get(term, -1)])
+            weight = 0.0 if surface in STOP_WORDS else self._rarity(frequency)
+            if not frequency and PAIR.fullmatch(term):
                 weight *= _SEAM_WEIGHT
-            named = term in names and weight > 0 and self._occurrences(number) <= few
+            named = term in names and weight > 0 and frequency <= few
             weighed.append(
                 QueryTerm(
                     term,
                     surface,
                     round(weight, 6),
                     identifier=named,
-                    metadata_only=term in hinted and not self._occurrences(number),
+                    metadata_only=term in hinted and not frequency,
                 )
             )
         return tuple(weighed)
@@ -180,12 +192,13 @@ class LexicalIndex:
             if number is not None:
                 start, stop = self._posting_starts[number : number + 2]
                 rows = self._posting_rows[start:stop]  # each row once
-                scores[rows] += self._rarity[number] * self._posting_weights[start:stop]
+                rarity = self._rarity(int(self._frequency[number]))
+                scores[rows] += np.float32(rarity) * self._posting_weights[start:stop]
         return scores
 
-    def _occurrences(self, number: int) -> int:
-        """Return in how many passages a term stands; 0 for an unknown one."""
-        return int(self._posting_starts[number + 1] - self._posting_starts[number]) * (number >= 0)
+    def _rarity(self, frequency: int) -> float:
+        """Return the inverse document frequency; one is added so that it is positive."""
+        return log1p((self._public - frequency + 0.5) / (frequency + 0.5))
 
     @staticmethod
     def best(scores: NDArray[np.float32], slices: Sequence[slice], k: int) -> NDArray[np.int64]:
@@ -239,6 +252,6 @@ def _postings(
         "posting_starts": np.searchsorted(numbers, np.arange(terms_ + 1)),
         "posting_rows": rows.astype(np.int32),
         "posting_weights": (counts * (K1 + 1) / (counts + K1 * size)).astype(np.float32),
-        # Robertson and Sparck Jones, with one added under the logarithm so that it is positive.
-        "rarity": np.log1p((public - frequency + 0.5) / (frequency + 0.5)).astype(np.float32),
+        "frequency": frequency.astype(np.int32),
+        "public": np.array([public], dtype=np.int64),
     }

@@ -25,11 +25,13 @@ _INLINE = MarkdownIt("commonmark")
 _ATTRIBUTES = regex.compile(r"\s*\{(?::?\s*[#.][^{}]*|/\*[^{}]*\*/)\}\s*$")
 _MAX_ATTRIBUTES_CHARS = 200
 _SENTENCE_END = regex.compile(r"(?<=[.!?\u2026][\"')\]]?)\s+(?=\S)|(?<=[\u3002\uFF01\uFF1F\uFF1B])")
-_COMMENT = regex.compile(r"<!--.*?(?:-->|\Z)", regex.DOTALL)
+_COMMENT = regex.compile(r"<!--.*?-->", regex.DOTALL)
 _LINE_END = regex.compile(r"\n")
 _SPACE = regex.compile(r"\s+")
 _BY_LINE = frozenset({"fence", "code_block", "table_open", "bullet_list_open", "ordered_list_open"})
 _MAX_CRUMB_CHARS = 200
+GAP = "[...]"
+"""Marks passages of a section that are not shown."""
 _WIDER_FROM = (0x80, 0x800, 0x10000)
 """Code points from which UTF-8 takes one more byte."""
 
@@ -113,7 +115,7 @@ def cut(entry: Entry, title: str, config: PassageConfig) -> list[Passage]:
     sections = _sections(entry.body)
     sources = _sources(entry.source, sections)
     texts = ("\n".join(lines[section.first : section.last]) for section in sections)
-    if not any(TOKEN.search(_COMMENT.sub("", text)) for text in texts):
+    if not any(map(_says_something, texts)):
         return []  # headings alone are hints
     passages: list[Passage] = []
     for source, section, following in zip(sources, sections, [*sections[1:], None], strict=True):
@@ -142,6 +144,12 @@ def cut(entry: Entry, title: str, config: PassageConfig) -> list[Passage]:
                 )
             )
     return passages
+
+
+def _says_something(text: str) -> bool:
+    """Tell whether a text has words; rules and comments, but in code, say nothing."""
+    shown = text if "`" in text or "~~~" in text else _COMMENT.sub("", text)
+    return TOKEN.search(shown) is not None
 
 
 def _sources(entry: str, sections: Sequence[_Section]) -> list[str]:
@@ -220,8 +228,8 @@ def _pieces(text: str, section: _Section, config: PassageConfig) -> Iterator[_Pi
     before = 0
     for start, end in pairwise(ends):
         raw = text[start:end]
-        if not TOKEN.search(_COMMENT.sub("", raw)):
-            continue  # rules, comments and other marks alone say nothing
+        if not _says_something(raw):
+            continue
         first = start + len(raw) - len(raw.lstrip("\n"))
         last = start + len(raw.rstrip())
         lead = next((head for a, b, head in table_heads if a < first < b), "")

@@ -12,11 +12,9 @@ from math import exp
 
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.passage_store import StoredPassage
+from lookup_tool.knowledge.passages import GAP
 from lookup_tool.knowledge.search import Candidate
 from lookup_tool.knowledge.tokens import terms as terms_of
-
-GAP = "[...]"
-"""Marks passages of a section that are not in a block."""
 
 USABLE = 0.5
 """Answerability from which evidence is usable."""

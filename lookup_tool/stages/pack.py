@@ -5,6 +5,7 @@ open or close an element, so it cannot pass itself off as another source.
 """
 
 from collections.abc import Callable, Sequence
+from math import ceil
 from xml.sax.saxutils import quoteattr
 
 import regex
@@ -94,7 +95,8 @@ def contents(text: str) -> list[str]:
 def _counter(config: PackConfig) -> Callable[[str], int]:
     if config.unit == "characters":
         return len
-    return config.count_tokens or approximate_tokens
+    count = config.count_tokens or approximate_tokens
+    return lambda text: ceil(count(text))
 
 
 def _longest(content: str, fits: Callable[[str], bool]) -> str:

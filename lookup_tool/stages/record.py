@@ -136,4 +136,4 @@ def _short(text: str) -> str:
 
 
 def _redacted(text: str, config: RecordConfig) -> str:
-    return text if config.redact is None else encodable(config.redact(text))
+    return text if config.redact is None else encodable(config.redact(text) or "")

@@ -33,7 +33,7 @@ def transform(query: str, config: QueryConfig) -> TransformedQuery:
     raw = bound(whole, config.max_length)
     text = bound(" ".join(visible(whole).split()), config.max_length)
     if text and config.transform is not None:
-        rewritten = " ".join(encodable(config.transform(text)).split())
+        rewritten = " ".join(encodable(config.transform(text) or "").split())
         text = bound(rewritten, config.max_length) or text
     return TransformedQuery(raw=raw, text=text, length=len(query), cut=raw != whole)
 

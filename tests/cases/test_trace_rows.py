@@ -221,8 +221,8 @@ def _raise(*_: object) -> Any:
         pytest.param(
             "hit",
             {"config": LookupConfig(query=QueryConfig(transform=lambda _: None))},  # type: ignore[arg-type,return-value]
-            "unavailable",
-            "AttributeError",
+            "sufficient",
+            None,
             id="transform-to-nothing",
         ),
         pytest.param(

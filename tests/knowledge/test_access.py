@@ -227,3 +227,45 @@ def test_frontmatter_in_the_content_of_a_document_does_not_become_public() -> No
     (entry,) = entries_from_documents([document], Problems())
 
     assert entry.access is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```yaml\ntitle: x\naccess: corp.hr\n```\nText",
+        "----\naccess: team@corp.com\n----\nText",
+        "***\naccess: corp/hr\n***\nText",
+        "access: corp/hr\n\nText",
+        "Title: x\nAccess: dept.hr\n\nText",
+        "<!-- note -->\n---\ntitle: x\naccess: hr, legal, board, exec\n---\nText",
+        "Some intro\n\n---\ntitle: x\naccess: corp/hr\n---\nText",
+        "<!--\naccess: corp/hr\n-->\nText",
+        "---\ntitle: x\n---\n\naccess: team@corp.com\n\nText",
+        '{"title": "x", "access": ["hr"]}\n\nText',
+        ';;;\n{"title": "x", "access": ["hr"]}\n;;;\nText',
+        "---\nmeta.access: [hr]\n---\nText",
+        "---\naccess_groups: [hr]\n---\nText",
+        "---\nacces: [hr]\n---\nText",
+        "---\n\u0430ccess: [hr]\n---\nText",
+        "**access**: hr\n\nText",
+        "----\n" + "key: value\n" * 120 + "access: [hr]\n----\nText",
+    ],
+)
+def test_access_with_any_value_in_anything_like_metadata_means_nobody(text: str) -> None:
+    assert verdict(text) == (NOBODY, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Museum\n\nAccess: free",
+        "# API\n\n- Access: public\n- Method: GET",
+        "# Data\n\n* **Access:** open access",
+        "# Parameters\n\naccess: string",
+        "# Code\n\n    access: private",
+        "---\ndescription: |\n  how to\n  access: the panel\n---\nText",
+        "Access: via the side door, then left.\n",
+    ],
+)
+def test_a_page_that_says_access_in_passing_stays_public(text: str) -> None:
+    assert verdict(text) == (None, False)

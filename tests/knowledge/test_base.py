@@ -7,7 +7,7 @@ import pytest
 from embedders import HashEmbedder, TableEmbedder
 from langchain_core.documents import Document
 
-from lookup_tool import KnowledgeBase, LookupConfig
+from lookup_tool import KnowledgeBase, LookupConfig, build_lookup_graph
 from lookup_tool.config import PassageConfig
 from lookup_tool.errors import (
     EmbedderMismatchError,
@@ -322,3 +322,20 @@ def test_other_content_gives_another_version(other: Document) -> None:
 
 def test_other_passages_give_another_version() -> None:
     assert version(DOCUMENT) != version(DOCUMENT, max_tokens=100)
+
+
+def test_a_passage_without_a_vector_leaves_a_marked_gap() -> None:
+    text = "\n\n".join(f"{name} " + "word " * 120 for name in ("FIRST", "SECOND", "THIRD"))
+    table = {"FIRST": [1.0, 0.0], "SECOND": [0.0, 0.0], "THIRD": [1.0, 0.0], "query": [1.0, 0.0]}
+    config = LookupConfig(passages=PassageConfig(max_tokens=160, min_tokens=0))
+
+    with KnowledgeBase.from_documents(
+        [Document(text, metadata={"source": "a.md", "title": "T"})],
+        embedder=TableEmbedder(table),
+        config=config,
+    ) as knowledge:
+        result = build_lookup_graph(knowledge, traces="sqlite://").invoke({"query": "query"})
+
+    (block,) = result["result"].evidence_blocks
+    assert "SECOND" not in block.content
+    assert block.content.split("\n\n")[1] == "[...]"

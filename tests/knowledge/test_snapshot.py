@@ -23,7 +23,8 @@ FILES = (
     "lexical/posting_starts.npy",
     "lexical/posting_rows.npy",
     "lexical/posting_weights.npy",
-    "lexical/rarity.npy",
+    "lexical/frequency.npy",
+    "lexical/public.npy",
     "lexical/vocabulary.json",
     "text_ids.npy",
 )

@@ -90,6 +90,24 @@ def test_restricted_entries_change_nothing_for_others(query: str) -> None:
     assert received([*RESTRICTED, *PUBLIC], query) == received(PUBLIC, query)
 
 
+PROBES = {
+    "a word of an unspaced script": ("员工每年有二十天年假。", "收购计划", "收购计划 年假"),
+    "an acronym": ("The printer stands in room 4.", "ACME buys the printer. " * 3, "ACME printer"),
+    "a code": ("Error E47 means no paper.", "Project E47 is secret.", "What does E47 mean?"),
+    "a word of metadata": ("Press the green key.", "ZX900 press.", "ZX900 key"),
+}
+
+
+@pytest.mark.parametrize("case", PROBES)
+def test_no_word_of_a_restricted_text_can_be_probed(case: str) -> None:
+    public, secret, query = PROBES[case]
+    metadata = {"source": "public.md", "keywords": ["ACME", "ZX900"]}
+    shown = [Document(public, metadata=metadata)]
+    hidden = [Document(f"{secret} {n}", metadata={"access": ["b"]}) for n in range(9)]
+
+    assert received([*shown, *hidden], query) == received(shown, query)
+
+
 def test_a_member_of_the_group_sees_them() -> None:
     seen = received([*RESTRICTED, *PUBLIC], "the falcon takeover", "b")["result"]
 
