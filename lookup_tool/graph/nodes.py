@@ -21,7 +21,7 @@ from lookup_tool.contracts import (
 from lookup_tool.errors import ConfigurationError
 from lookup_tool.graph.state import LookupState
 from lookup_tool.knowledge.base import KnowledgeBase
-from lookup_tool.knowledge.hints import QueryHints
+from lookup_tool.knowledge.hints import HintKind, QueryHints
 from lookup_tool.knowledge.search import Candidate, SearchRequest, SearchResult
 from lookup_tool.knowledge.vectors import DIGITS
 from lookup_tool.stages.assemble import Findings, assemble
@@ -206,14 +206,7 @@ class LookupNodes:
     def _search(
         self, request: SearchRequest, reason: str, earlier: Sequence[Candidate]
     ) -> Retrieved:
-        search = self.knowledge.search
-        return retrieve(
-            search,
-            request,
-            reason,
-            self._reference_threshold,
-            earlier,
-        )
+        return retrieve(self.knowledge.search, request, reason, self._reference_threshold, earlier)
 
     def _trace(self, state: LookupState, groups: frozenset[str]) -> RetrievalTrace:
         attempts = tuple(state["attempts"])
@@ -244,8 +237,8 @@ def _rounded(configured: float | None, own: float) -> float:
 
 
 def _summary(hints: QueryHints) -> HintSummary:
-    def texts(*kinds: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(m.text for m in hints.matches if m.kind in kinds))
+    def texts(kind: HintKind) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(m.text for m in hints.matches if m.kind == kind))
 
     return HintSummary(
         titles=hints.titles,

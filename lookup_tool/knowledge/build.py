@@ -95,16 +95,19 @@ def build_generation(  # noqa: PLR0913 - the ingredients of one build
 
 
 def _own_sources(entries: Sequence[Entry], pieces: Sequence[_Piece]) -> list[_Piece]:
-    """Rename sections whose source is another entry's already; public ones keep theirs."""
-    owner = {entry.source: number for number, entry in enumerate(entries)}
+    """Rename sections whose source is another's already; public ones never yield to restricted."""
+    owner: dict[str, int] = {}
     names: dict[tuple[int, str], str] = {}
-    for piece in sorted(pieces, key=lambda piece: entries[piece.entry].access is not None):
-        source = piece.passage.source
-        if (piece.entry, source) not in names:
-            free = source
-            while owner.setdefault(free, piece.entry) != piece.entry:
-                free += "~2"
-            names[piece.entry, source] = free
+    for restricted in (False, True):
+        those = {n for n, entry in enumerate(entries) if (entry.access is not None) == restricted}
+        for number in sorted(those):
+            owner.setdefault(entries[number].source, number)
+        for piece in pieces:
+            source = free = piece.passage.source
+            if piece.entry in those and (piece.entry, source) not in names:
+                while owner.setdefault(free, piece.entry) != piece.entry:
+                    free += "~2"
+                names[piece.entry, source] = free
     return [
         replace(p, passage=replace(p.passage, source=names[p.entry, p.passage.source]))
         for p in pieces
@@ -175,13 +178,11 @@ class _Layout:
 
 def _with_gaps(pieces: Sequence[_Piece], usable: NDArray[np.bool_]) -> list[_Piece]:
     """Mark in each passage that the one before it, which has no vector, is not there."""
-    marked = [pieces[0]] if pieces else []
-    for before, (piece, follows) in zip(
-        usable, zip(pieces[1:], usable[1:], strict=True), strict=False
-    ):
+    marked = list(pieces[:1])
+    for before_is_usable, piece in zip(usable, pieces[1:], strict=False):
         gap = f"\n\n{GAP}\n\n{piece.passage.lead}"
-        lost = follows and not before
-        marked.append(replace(piece, passage=replace(piece.passage, joint=gap)) if lost else piece)
+        passage = piece.passage if before_is_usable else replace(piece.passage, joint=gap)
+        marked.append(replace(piece, passage=passage))
     return marked
 
 

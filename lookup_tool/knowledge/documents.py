@@ -13,7 +13,8 @@ from typing import Any, Literal
 import regex
 from langchain_core.documents import Document
 
-from lookup_tool.knowledge.frontmatter import MAX_DEPTH, Frontmatter, Written, read_frontmatter
+from lookup_tool.knowledge.block_formats import MAX_DEPTH, Written
+from lookup_tool.knowledge.frontmatter import Frontmatter, read_frontmatter
 from lookup_tool.knowledge.tokens import encodable, fold, printable
 
 MAX_VALUE_CHARS = 500

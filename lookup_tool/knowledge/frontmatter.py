@@ -4,37 +4,17 @@ Nothing here raises on bad input and no body text is lost; a value that cannot b
 a problem, with its line and the remedy. The access wall fails closed: `seals` is true when a
 block that cannot be read completely, or something that looks like one, mentions `access`.
 
-YAML (`---`) and TOML (`+++`) are read. To read another style, add it to `_STYLES`.
+YAML (`---`) and TOML (`+++`) are read, by `block_formats`. Another style is a line in `_STYLES`.
 """
 
-import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import groupby, takewhile
 from typing import Any
 
 import regex
-import yaml
 
+from lookup_tool.knowledge.block_formats import Reader, UnreadableError, read_toml, read_yaml
 from lookup_tool.knowledge.tokens import fold
-
-try:
-    from yaml import CSafeLoader as YamlLoader
-except ImportError:  # PyYAML was built without libyaml
-    from yaml import SafeLoader as YamlLoader
-
-MAX_BLOCK_CHARS = 64 * 1024
-MAX_NODES = 10_000
-"""Nodes of one block with every alias written out; an alias bomb has millions."""
-MAX_DEPTH = 20
-
-_CORE_TAG = "tag:yaml.org,2002:"
-_NULL_TAG = f"{_CORE_TAG}null"
-_TEXT_TAGS = {f"{_CORE_TAG}str", f"{_CORE_TAG}value"}
-_KNOWN_TAGS = _TEXT_TAGS | {
-    f"{_CORE_TAG}{name}"
-    for name in ("null", "bool", "int", "float", "timestamp", "merge", "map", "seq")
-}
 
 _BLANK = r"[\s\u200B-\u200F\u2060\uFEFF\x00]*"
 # What an author may have meant as a fence, folded; only those in `_STYLES` are read.
@@ -64,14 +44,6 @@ _ACCESS_LINE = regex.compile(
 # The same below a heading or prose, where only a list or a quoted name can be no sentence.
 _ACCESS_LIST = regex.compile(r"""[^\w\#]*access[^\w:=]*[:=]+\s*["'\[{].*""")
 
-_Reader = Callable[[str], "tuple[dict[str, Any], list[_UnreadableError]]"]
-
-
-class Written(str):
-    """A scalar that is no string in its format (`1.10`, `no`, a date), kept as it was written."""
-
-    __slots__ = ()
-
 
 @dataclass(frozen=True)
 class BlockProblem:
@@ -98,14 +70,6 @@ class Frontmatter:
     problems: tuple[BlockProblem, ...] = ()
     seals: bool = False
     """Access may have been meant and cannot be read: nobody may read this entry."""
-
-
-class _UnreadableError(Exception):
-    """The block, or a part of it, cannot be read."""
-
-    def __init__(self, line: int, problem: str, remedy: str) -> None:
-        super().__init__(problem)
-        self.line, self.problem, self.remedy = line, problem, remedy
 
 
 def read_frontmatter(text: str) -> Frontmatter:
@@ -137,12 +101,12 @@ def _closed_block(
     opening: int,
     closing: int,
     block: str,
-    read: _Reader,
+    read: Reader,
 ) -> Frontmatter:
     body = "\n".join(lines[closing + 1 :])
     try:
         fields, faults = read(block)
-    except _UnreadableError as fault:
+    except UnreadableError as fault:
         if not _key_lines(block):
             # Two rules around prose, or a list: text of the author's, not metadata.
             kept = "\n".join(lines[opening:])
@@ -159,7 +123,7 @@ def _closed_block(
             body, closing = "\n".join(lines[prose:]), prose - 1
     if "access" not in fields and any(map(_ACCESS_AT_START.match, block.split("\n"))):
         remedy = "close the quotes of the value above it"
-        faults.append(_UnreadableError(1, "`access` is part of another value", remedy))
+        faults.append(UnreadableError(1, "`access` is part of another value", remedy))
     problems = [BlockProblem(opening + 1 + f.line, f.problem, f.remedy) for f in faults]
     return Frontmatter(
         fields=fields,
@@ -296,8 +260,8 @@ def _key_lines(block: str) -> list[int]:
 
 
 def _recover(
-    block: str, read: _Reader, fault: _UnreadableError
-) -> tuple[dict[str, Any], list[_UnreadableError]]:
+    block: str, read: Reader, fault: UnreadableError
+) -> tuple[dict[str, Any], list[UnreadableError]]:
     """Read a broken block key by key, taking a value that is no valid YAML as it was written."""
     lines = block.split("\n")
     starts = _key_lines(block)
@@ -308,7 +272,7 @@ def _recover(
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         try:
             found = read("\n".join(lines[start:end]))[0]
-        except _UnreadableError:
+        except UnreadableError:
             key, _, value = lines[start].replace("=", ":", 1).partition(":")
             text = value.strip().strip("'\"")
             plain = end == start + 1 and text and text[0] not in "&*!{[|>"
@@ -317,111 +281,15 @@ def _recover(
             if key in fields:
                 remedy = "remove one of the two; the first was kept"
                 problem = f"the key {key!r} is given twice"
-                faults.append(_UnreadableError(start + 1, problem, remedy))
+                faults.append(UnreadableError(start + 1, problem, remedy))
             fields.setdefault(key, value)
     return fields, faults
 
 
-def _read_yaml(block: str) -> tuple[dict[str, Any], list[_UnreadableError]]:
-    if len(block) > MAX_BLOCK_CHARS:
-        raise _UnreadableError(0, "the metadata block is too long", "keep it under 64 KiB")
-    try:
-        node = yaml.compose(block, Loader=YamlLoader)
-    except yaml.MarkedYAMLError as error:
-        # Where something was opened that is never closed is where to mend it.
-        mark = error.context_mark or error.problem_mark
-        line = mark.line + 1 if mark else 0
-        remedy = "quote values that contain a colon, and indent with spaces"
-        if error.context_mark:
-            remedy = "close every bracket and quotation mark, and indent with spaces"
-        raise _UnreadableError(line, f"not valid YAML ({error.problem})", remedy) from error
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        reason = str(error).split("\n", 1)[0] or type(error).__name__
-        remedy = "remove control characters and deep nesting"
-        raise _UnreadableError(0, f"not valid YAML ({reason})", remedy) from error
-    if node is None and not block.strip():
-        return {}, []
-    if not isinstance(node, yaml.MappingNode):
-        remedy = "write `key: value` lines"
-        raise _UnreadableError(1, "the metadata block holds no keys; it was kept as text", remedy)
-    faults: list[_UnreadableError] = []
-    return _YamlValues(faults).mapping(node, depth=0), faults
-
-
-class _YamlValues:
-    """Turns a node graph into plain values, bounded, keeping every scalar as it was written."""
-
-    def __init__(self, faults: list[_UnreadableError]) -> None:
-        self.faults = faults
-        self.nodes = 0
-
-    def mapping(self, node: yaml.MappingNode, depth: int) -> dict[str, Any]:
-        fields: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            line = key_node.start_mark.line + 1
-            if not isinstance(key_node, yaml.ScalarNode):
-                self._fault(line, "a key is a list or a mapping", "use plain words as keys")
-                continue
-            key = fold(key_node.value)
-            if key in fields:
-                remedy = "remove one of the two; the first was kept"
-                self._fault(line, f"the key {key!r} is given twice", remedy)
-                continue
-            fields[key] = self.value(value_node, depth + 1)
-        return fields
-
-    def value(self, node: yaml.Node, depth: int) -> Any:
-        self.nodes += 1
-        line = node.start_mark.line + 1
-        if self.nodes > MAX_NODES or depth > MAX_DEPTH:
-            remedy = "write the values out, without aliases of aliases"
-            raise _UnreadableError(line, "the metadata expands to too many values", remedy)
-        if node.tag not in _KNOWN_TAGS:
-            self._fault(line, f"the tag {node.tag} was ignored", "remove the tag")
-        if isinstance(node, yaml.MappingNode):
-            return self.mapping(node, depth)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.value(item, depth + 1) for item in node.value]
-        if node.tag == _NULL_TAG:
-            return None
-        return node.value if node.tag in _TEXT_TAGS else Written(node.value)
-
-    def _fault(self, line: int, problem: str, remedy: str) -> None:
-        self.faults.append(_UnreadableError(line, problem, remedy))
-
-
-def _read_toml(block: str) -> tuple[dict[str, Any], list[_UnreadableError]]:
-    if len(block) > MAX_BLOCK_CHARS:
-        raise _UnreadableError(0, "the metadata block is too long", "keep it under 64 KiB")
-    try:
-        faults: list[_UnreadableError] = []
-        return _toml_values(tomllib.loads(block), faults), faults
-    except (ValueError, RecursionError) as error:  # a number may be too long to be one
-        line = regex.search(r"at line (\d+)", str(error))
-        remedy = "write TOML between +++ lines, or YAML between --- lines"
-        raise _UnreadableError(
-            int(line[1]) if line else 1, f"not valid TOML ({error})", remedy
-        ) from error
-
-
-def _toml_values(value: Any, faults: list[_UnreadableError]) -> Any:
-    if isinstance(value, dict):
-        fields = {fold(key): _toml_values(item, faults) for key, item in value.items()}
-        if len(fields) < len(value):
-            remedy = "remove one of the two; the last was kept"
-            faults.append(_UnreadableError(1, "a key is given twice, spelled differently", remedy))
-        return fields
-    if isinstance(value, list):
-        return [_toml_values(item, faults) for item in value]
-    if isinstance(value, str):
-        return value
-    return Written(value.isoformat() if hasattr(value, "isoformat") else str(value).lower())
-
-
-_STYLES: dict[str, tuple[_Reader, tuple[str, ...]]] = {
-    "---": (_read_yaml, ("---", "...")),
-    "---yaml": (_read_yaml, ("---", "...")),
-    "--- yaml": (_read_yaml, ("---", "...")),
-    "+++": (_read_toml, ("+++",)),
-    "---toml": (_read_toml, ("---",)),
+_STYLES: dict[str, tuple[Reader, tuple[str, ...]]] = {
+    "---": (read_yaml, ("---", "...")),
+    "---yaml": (read_yaml, ("---", "...")),
+    "--- yaml": (read_yaml, ("---", "...")),
+    "+++": (read_toml, ("+++",)),
+    "---toml": (read_toml, ("---",)),
 }

@@ -59,7 +59,7 @@ class QueryTerm:
     """As it stands in the query, folded."""
 
     weight: float
-    """Inverse document frequency over the knowledge base; 0 for function words."""
+    """Inverse document frequency over the public passages; 0 for function words."""
 
     identifier: bool = False
     """It names few passages by a number, a code or an acronym: `1.2.3`, `E47`, `PTO`."""

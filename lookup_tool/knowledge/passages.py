@@ -1,7 +1,8 @@
 """From entries to passages: cut at headings, then where a long section can best be cut.
 
-Nothing of a body is lost: the passages of an entry, with its headings, are its whole text. Only
-block structure is parsed (headings, fences, tables); text is never rewritten.
+No words of a body are lost: the passages of an entry, with its headings, are its whole text, but
+for rules and comments that stand alone. Only block structure is parsed (headings, fences, tables);
+text is never rewritten.
 """
 
 from bisect import bisect_right
@@ -83,6 +84,10 @@ class _Section:
 
     blocks: list[Token] = field(default_factory=list)
 
+    def text(self, lines: Sequence[str]) -> str:
+        """Return its lines, as one text."""
+        return "\n".join(lines[self.first : self.last])
+
     def is_under(self, other: "_Section") -> bool:
         """Tell whether its breadcrumb names the other's heading."""
         return self.path[: len(other.path)] == other.path
@@ -114,19 +119,17 @@ def cut(entry: Entry, title: str, config: PassageConfig) -> list[Passage]:
     lines = entry.body.split("\n")
     sections = _sections(entry.body)
     sources = _sources(entry.source, sections)
-    texts = ("\n".join(lines[section.first : section.last]) for section in sections)
-    if not any(map(_says_something, texts)):
+    if not any(_says_something(section.text(lines)) for section in sections):
         return []  # headings alone are hints
     passages: list[Passage] = []
     for source, section, following in zip(sources, sections, [*sections[1:], None], strict=True):
-        text = "\n".join(lines[section.first : section.last])
-        if not TOKEN.search(text):
+        if not TOKEN.search(section.text(lines)):
             if following and following.heading and following.is_under(section):
                 continue  # a heading that only opens others
             section.take_heading()
         elif section.heading and len(section.heading) >= _MAX_CRUMB_CHARS:
             section.take_heading()
-        text = "\n".join(lines[section.first : section.last])
+        text = section.text(lines)
         path = section.path
         if path and fold(path[0]) == fold(title):
             path = path[1:]

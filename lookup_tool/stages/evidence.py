@@ -13,7 +13,7 @@ from math import exp
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.passage_store import StoredPassage
 from lookup_tool.knowledge.passages import GAP
-from lookup_tool.knowledge.search import Candidate
+from lookup_tool.knowledge.search import MAX_COPIES, Candidate
 from lookup_tool.knowledge.tokens import terms as terms_of
 
 USABLE = 0.5
@@ -28,7 +28,6 @@ COVERAGE_WEIGHT = 5.0
 BARELY_USABLE = 0.1
 LEAST_NAMED = 0.2
 """Share of a question that its identifiers must make up to speak for it."""
-MAX_DUPLICATES = 20
 
 
 @dataclass(frozen=True)
@@ -212,7 +211,7 @@ def _without_repetition(blocks: Sequence[Evidence]) -> list[Evidence]:
             first,
             found_by=_united((first.found_by, block.found_by)),
             hints=_united((first.hints, block.hints)),
-            duplicates=(*first.duplicates, block.source)[:MAX_DUPLICATES],
+            duplicates=(*first.duplicates, block.source)[:MAX_COPIES],
         )
     return list(kept.values())
 

@@ -2,15 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookup_tool.knowledge.frontmatter import (
-    MAX_BLOCK_CHARS,
-    MAX_DEPTH,
-    MAX_NODES,
-    BlockProblem,
-    Frontmatter,
-    Written,
-    read_frontmatter,
-)
+from lookup_tool.knowledge.block_formats import MAX_BLOCK_CHARS, MAX_DEPTH, MAX_NODES, Written
+from lookup_tool.knowledge.frontmatter import BlockProblem, Frontmatter, read_frontmatter
 
 PROPERTY = settings(max_examples=100, deadline=None, derandomize=True)
 # fmt: off

@@ -44,6 +44,7 @@ RESTRICTED = [
             "access": ["b"],
         },
     ),
+    Document("Call nobody at night.", metadata={"source": "doors.md#night", "access": ["b"]}),
     *(
         Document(f"Falcon badge door night {n}.", metadata={"access": [], "keywords": ["falcon"]})
         for n in range(40)

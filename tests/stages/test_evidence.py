@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from stages_builders import candidate, evidence, passage, query_terms
 
 from lookup_tool.knowledge.lexical import QueryTerm
-from lookup_tool.knowledge.search import Candidate
+from lookup_tool.knowledge.search import MAX_COPIES, Candidate
 from lookup_tool.stages.evidence import (
     LEAST,
-    MAX_DUPLICATES,
     USABLE,
     EvidenceSet,
     answerability,
@@ -157,14 +156,14 @@ def test_equal_texts_become_one_block_that_names_the_others() -> None:
     assert (second.source, second.duplicates) == ("c.md", ())
 
 
-@pytest.mark.parametrize("others", [MAX_DUPLICATES - 1, MAX_DUPLICATES, MAX_DUPLICATES + 1])
+@pytest.mark.parametrize("others", [MAX_COPIES - 1, MAX_COPIES, MAX_COPIES + 1])
 def test_the_list_of_duplicates_is_bounded(others: int) -> None:
     copies = [candidate(passage(f"{row:03}.md", row=row)) for row in range(others + 1)]
 
     (block,) = everything(*copies).blocks
 
     expected = [f"{row:03}.md" for row in range(1, others + 1)]
-    assert block.duplicates == tuple(expected[:MAX_DUPLICATES])
+    assert block.duplicates == tuple(expected[:MAX_COPIES])
 
 
 @pytest.mark.parametrize(
