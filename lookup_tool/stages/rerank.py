@@ -18,9 +18,8 @@ from lookup_tool.contracts import (
 from lookup_tool.knowledge.hints import HintMatch
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.tokens import terms as terms_of
+from lookup_tool.knowledge.vectors import DIGITS
 from lookup_tool.stages.evidence import Evidence, coverage, term_shares
-
-DIGITS = 6
 
 
 @dataclass(frozen=True)
