@@ -27,7 +27,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from lookup_tool.config import LookupContext
+from lookup_tool.config import LookupConfig, LookupContext
 from lookup_tool.contracts import LookupResult
 from lookup_tool.embeddings import DEFAULT
 from lookup_tool.errors import ConfigurationError, LookupToolError
@@ -35,7 +35,6 @@ from lookup_tool.graph.app import build_lookup_graph, open_traces
 from lookup_tool.knowledge.base import KnowledgeBase
 from lookup_tool.knowledge.build import Progress as BuildProgress
 from lookup_tool.knowledge.documents import LoadReport
-from lookup_tool.stages.evidence import USABLE
 from lookup_tool.traces import TraceRow, TraceStore
 
 app = typer.Typer(
@@ -290,7 +289,8 @@ def _history(result: LookupResult) -> Iterator[str]:
     if trace.fallback_reason:
         yield f"filter dropped: {trace.fallback_reason}"
     if trace.answerability is not None:
-        yield f"answerability: {trace.answerability:.2f}, usable from {USABLE:.2f}"
+        least = LookupConfig().evidence.minimum_answerability
+        yield f"answerability: {trace.answerability:.2f}, usable from {least:.2f}"
     if result.context_pack.summary:
         pack = result.context_pack
         yield f"packed for an agent: {pack.summary} ({pack.used} of {pack.budget} {pack.unit})"

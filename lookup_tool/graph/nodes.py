@@ -121,6 +121,7 @@ class LookupNodes:
             found.terms,
             evidence_floor=self._evidence_floor,
             midpoint=self.knowledge.thresholds.midpoint,
+            minimum_answerability=self.config.evidence.minimum_answerability,
             good_enough=None
             if self.config.retrieval.reference_threshold is None
             else self._reference_threshold,
