@@ -62,7 +62,7 @@ class EvidenceSet:
     """Estimated probability that the blocks answer the question, in [0, 1]."""
 
 
-def build_evidence(
+def build_evidence(  # noqa: PLR0913 - the thresholds are named
     candidates: Sequence[Candidate],
     terms: Sequence[QueryTerm],
     *,
