@@ -8,12 +8,14 @@ the shipped lookup dropped its filter because nothing usable was left, it is tak
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from lookup_tool.config import LookupConfig
 from lookup_tool.contracts import FallbackReason
 from lookup_tool.evaluation.lookups import (
     Look,
     Lookup,
+    Remembering,
     always_retried,
     lookups,
     ranking_config,
@@ -79,9 +81,10 @@ def ask(  # noqa: PLR0913, PLR0917 - `evaluate` without its defaults
 ) -> list[Asked]:
     """Look every question up in every way that is measured."""
     finder = GoldFinder(knowledge, groups)
+    remembering = cast("KnowledgeBase", Remembering(knowledge))
     ranking = ranking_config(config)
     shipped, ranked, retried, plain = (
-        lookups(knowledge, settings, groups)
+        lookups(remembering, settings, groups)
         for settings in (config, ranking, always_retried(ranking), unfiltered(ranking))
     )
     asked: list[Asked] = []

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from lookup_tool.config import LookupConfig, LookupContext, PackConfig
@@ -65,6 +66,17 @@ class Lookup:
 
 
 Look = Callable[[str], Lookup]
+
+
+class Remembering:
+    """A knowledge base that makes the latest searches only once: the same in every lookup."""
+
+    def __init__(self, knowledge: KnowledgeBase) -> None:
+        self._knowledge = knowledge
+        self.search = lru_cache(maxsize=4)(knowledge.search)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._knowledge, name)
 
 
 def lookups(

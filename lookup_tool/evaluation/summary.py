@@ -37,7 +37,7 @@ def summarize(
         name: [each for each in asked if each.gold.category_name == name]
         for name in sorted(names, key=lambda name: (name is None, name))
     }
-    lost: dict[Lost, int] = dict(Counter(each.lost for each in asked).most_common())
+    lost: Counter[Lost] = Counter(each.lost for each in asked)
     return EvaluationReport(
         knowledge_version=knowledge.version,
         embedder=knowledge.embedder,
@@ -54,7 +54,7 @@ def summarize(
             )
             for name, those in by_category.items()
         ),
-        lost=lost,
+        lost=dict(lost.most_common()),
         missing=missing_ids(each.gold for each in asked if each.question.answerable),
         details=_details(asked, ranking),
     )
