@@ -140,7 +140,7 @@ def _categories(categories: Sequence[CategoryReport]) -> Table:
 
 
 def _answerable(asked: Sequence[QuestionReport]) -> Table:
-    table = _table("id", "question", "expected", "where it was lost", shares=(3, 8, 7, 7))
+    table = _table("id", "question", "expected", "where it was lost", shares=(4, 9, 8, 7))
     for each in asked:
         expected = ", ".join(each.expected) or "an answer"
         table.add_row(*(Text(cell) for cell in (each.id, each.query, expected, _fate(each))))
@@ -149,7 +149,7 @@ def _answerable(asked: Sequence[QuestionReport]) -> Table:
 
 def _unanswerable(asked: Sequence[QuestionReport]) -> Table:
     table = _table(
-        "id", "question", "what it was given", "answerability", numbers=1, shares=(3, 8, 8)
+        "id", "question", "what it was given", "answerability", numbers=1, shares=(4, 9, 9)
     )
     for each in asked:
         cells = (each.id, each.query, each.top or "", f"{each.answerability:.2f}")
