@@ -138,8 +138,8 @@ def _warn_of_missing(report: EvaluationReport) -> None:
         more = ", ..." if len(missing) > _MAX_NAMES else ""
         err.print(
             Text(
-                f"warning: {len(missing)} relevant ids are not in the knowledge base and count as "
-                f"not found: {', '.join(missing[:_MAX_NAMES])}{more}",
+                "warning: relevant ids not in the knowledge base, counted as not found: "
+                f"{len(missing)} ({', '.join(missing[:_MAX_NAMES])}{more})",
                 style="yellow",
             )
         )
