@@ -4,14 +4,20 @@ A file is JSONL, one question a line. Ids are taken as people write them: an ent
 its suffix, a section by the anchor of any of its headings.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
-from pydantic import model_validator as validator
-from pydantic_core import from_json
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from lookup_tool.errors import ConfigurationError, SourceNotFoundError
 from lookup_tool.knowledge.base import KnowledgeBase
@@ -52,7 +58,7 @@ class Question(BaseModel):
     answerable: bool
     """Whether the documents answer it; by default, whether anything is relevant."""
 
-    @validator(mode="before")
+    @model_validator(mode="before")
     @classmethod
     def _answerable_by_default(cls, given: Any) -> Any:
         if not isinstance(given, dict):
@@ -88,14 +94,14 @@ def read_questions(path: str | Path) -> tuple[Question, ...]:
 
 def _question(line: str, file: Path, number: int) -> Question:
     try:
-        record = from_json(line)
+        record = json.loads(line)
         named = {"id": str(number), **record} if isinstance(record, dict) else record
         return Question.model_validate(named)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         problem = f"{where}: {first['msg']}" if where else "a question must be a JSON object"
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         problem = f"not valid JSON ({error})"
     raise ConfigurationError(f"{file}:{number}: {problem}")
 

@@ -201,7 +201,8 @@ def test_a_dropped_filter_is_ranked_after_the_retry(
 
 
 def test_a_text_that_stands_elsewhere_too_counts_as_found(make: Make) -> None:
-    files = dict.fromkeys(("a.md", "b.md"), "# Title\nThe same bread.")
+    text = "# Title\nThe same bread."
+    files = {"a.md": text, "b.md": text}
     knowledge = make(files, TableEmbedder({"bread": [1.0, 0.0]}))
 
     assert only(evaluate(knowledge, [asked("bread", "b")])).lost == "delivered"

@@ -70,7 +70,7 @@ def test_a_file_is_read_with_its_defaults(tmp_path: Path) -> None:
         pytest.param('{"query": "x", "relevant": "a"}', ":1: relevant: Input should", id="type"),
         pytest.param('{"query": "x", "grades": {"a": -1}}', ":1: grades.a: Input should", id="-1"),
         pytest.param("[1]", ":1: a question must be a JSON object", id="no object"),
-        pytest.param("{", ":1: not valid JSON (EOF while parsing", id="no JSON"),
+        pytest.param("{", ":1: not valid JSON (Expecting property name", id="no JSON"),
         pytest.param(
             '{"query": "x"}\n{"id": 1, "query": "y"}', ":2: the id '1' occurs", id="twice"
         ),
