@@ -120,7 +120,8 @@ class LookupNodes:
             found.candidates,
             found.terms,
             evidence_floor=self._evidence_floor,
-            midpoint=self.knowledge.thresholds.midpoint,
+            rule=self.knowledge.thresholds.rule,
+            passages=self.knowledge.count(groups_of(runtime.context)),
             minimum_answerability=self.config.evidence.minimum_answerability,
             good_enough=None
             if self.config.retrieval.reference_threshold is None

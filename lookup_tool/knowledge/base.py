@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -26,11 +27,12 @@ from lookup_tool.knowledge.documents import (
     entries_from_documents,
 )
 from lookup_tool.knowledge.folder import load_folder
-from lookup_tool.knowledge.hints import QueryHints
+from lookup_tool.knowledge.hints import QueryHints, derive_category
 from lookup_tool.knowledge.passage_store import StoredEntry
 from lookup_tool.knowledge.search import SearchRequest, SearchResult, search
 from lookup_tool.knowledge.snapshot import Manifest, Snapshot, open_current
 from lookup_tool.knowledge.tokens import bound, visible
+from lookup_tool.knowledge.vectors import rows_in
 
 _SAME_VECTOR = 0.999
 """Least cosine between a stored vector and the same text embedded again by the same model."""
@@ -230,7 +232,16 @@ class KnowledgeBase:
 
     def hints(self, query: str, groups: frozenset[str] = frozenset()) -> QueryHints:
         """Return what L0 recognizes in a query, among what these groups may see."""
-        return self._snapshot.store.hints(query, self._snapshot.permitted(groups))
+        found = self._snapshot.store.hints(query, self._snapshot.permitted(groups))
+        category, because = derive_category(found.matches, partial(self._share, groups))
+        return replace(found, category=category, because=because)
+
+    def _share(self, groups: frozenset[str], text: str, category: str) -> float | None:
+        """Return how much of what these groups may see of a phrase lies in a category."""
+        rows = self._snapshot.lexical.rows_with(text)
+        everywhere = rows_in(rows, self._snapshot.vectors.slices(groups))
+        there = rows_in(rows, self._snapshot.vectors.slices(groups, category))
+        return there / everywhere if everywhere else None
 
     def read(self, source: str, groups: frozenset[str] = frozenset()) -> StoredEntry:
         """Return an entry, or the section with this source.
