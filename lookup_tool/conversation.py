@@ -1,7 +1,7 @@
 """What an agent's messages say about earlier calls: was this question asked before?
 
 Read from the messages at each call; nothing is kept here. Messages may be trimmed, missing, or
-plain mappings: what cannot be read was not asked.
+plain dictionaries: what cannot be read was not asked.
 """
 
 import json
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from langchain_core.messages import AIMessage
 from langgraph.prebuilt import ToolRuntime
 
 from lookup_tool.contracts import EvidenceStatus, LookupResult
@@ -49,29 +50,32 @@ def as_repeated(result: LookupResult) -> LookupResult:
     return result.model_copy(update={"message": f"{again} {result.message}"})
 
 
-def _calls(state: object) -> Iterator[list[Mapping[str, Any]]]:
+def _calls(state: object) -> Iterator[list[dict[str, Any]]]:
     """Yield the tool calls of each message that has some, latest first."""
-    if isinstance(state, Mapping):
+    if isinstance(state, dict):
         messages = state.get("messages")
     else:
         messages = state if isinstance(state, list) else getattr(state, "messages", None)
     if not isinstance(messages, Sequence) or isinstance(messages, str):
         return
     for message in islice(reversed(messages), LOOK_BACK):
-        plain = isinstance(message, Mapping)
-        calls = message.get("tool_calls") if plain else getattr(message, "tool_calls", None)
+        calls = None
+        if isinstance(message, AIMessage):
+            calls = message.tool_calls
+        elif isinstance(message, dict):
+            calls = message.get("tool_calls")
         if isinstance(calls, list) and calls:
-            yield [call for call in calls if isinstance(call, Mapping)]
+            yield [call for call in calls if isinstance(call, dict)]
 
 
-def _query(call: Mapping[str, Any], tool_name: str) -> str | None:
+def _query(call: dict[str, Any], tool_name: str) -> str | None:
     """Return the question of a call of this tool, in LangChain's form or in OpenAI's."""
     function = call.get("function")
-    if isinstance(function, Mapping):
+    if isinstance(function, dict):
         name, args = function.get("name"), _parsed(function.get("arguments"))
     else:
         name, args = call.get("name"), call.get("args")
-    query = args.get("query") if name == tool_name and isinstance(args, Mapping) else None
+    query = args.get("query") if name == tool_name and isinstance(args, dict) else None
     return query if isinstance(query, str) else None
 
 
