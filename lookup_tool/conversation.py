@@ -59,7 +59,7 @@ def _calls(state: object) -> Iterator[list[dict[str, Any]]]:
     if not isinstance(messages, Sequence) or isinstance(messages, str):
         return
     for message in islice(reversed(messages), LOOK_BACK):
-        calls = None
+        calls: Any = None  # a provider's messages may hold anything
         if isinstance(message, AIMessage):
             calls = message.tool_calls
         elif isinstance(message, dict):

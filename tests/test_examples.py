@@ -68,9 +68,8 @@ def test_the_code_of_the_readme_runs(
     assert "28 days of annual leave" in said
     assert "True hr/salary-bands.md" in said
     assert "\nhr/salary-bands.md#the-bands ['vector'" in said
-    assert (
-        re.findall(r"^(\w+) \d+\.\d+$", said, re.MULTILINE) == list(COUNTS)[:1] + list(COUNTS)[2:]
-    )
+    stages = re.findall(r"^(\w+) \d+\.\d+$", said, re.MULTILINE)
+    assert stages == [stage for stage in COUNTS if stage != "retrieve_unfiltered"]
     assert said.splitlines()[-1] in {"sufficient", "weak"}
 
 
