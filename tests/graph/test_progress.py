@@ -113,6 +113,18 @@ def test_a_parent_sees_each_stage_with_its_counts(
     assert len(json.dumps(events)) < 2000
 
 
+@ways
+@pytest.mark.parametrize("groups", [(), ("people-team",)], ids=["public", "permitted"])
+def test_the_context_of_a_parent_says_who_asks(
+    handbook: KnowledgeBase, traces: TraceStore, build: Build, groups: tuple[str, ...]
+) -> None:
+    given = {"query": "What does band B3 pay?"}
+
+    result = build(handbook, traces).invoke(given, context=LookupContext(groups=groups))["result"]
+
+    assert ("hr/salary-bands.md" in result.model_dump_json()) is bool(groups)
+
+
 def test_events_of_a_graph_on_its_own_are_its_custom_stream(
     handbook: KnowledgeBase, traces: TraceStore
 ) -> None:
