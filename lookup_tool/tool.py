@@ -1,7 +1,7 @@
 """`lookup_knowledge` as a LangChain tool: the graph behind one argument, and the error boundary.
 
 What the model sees is text, or search results. The result contract is the message's artifact, as
-plain JSON types. Nothing that goes wrong inside ends an agent's run: it comes back as `unavailable`.
+plain JSON types. Nothing that goes wrong inside ends an agent's run: it becomes `unavailable`.
 """
 
 import asyncio
