@@ -27,6 +27,14 @@ class EmbeddingError(LookupToolError):
     """The embedder failed, or returned vectors that cannot be searched."""
 
 
+class LookupUnavailableError(LookupToolError):
+    """A lookup failed or is switched off; whether there is an answer is not known."""
+
+    def __init__(self, message: str, invocation_id: str) -> None:
+        super().__init__(message)
+        self.invocation_id = invocation_id
+
+
 class KnowledgeError(LookupToolError):
     """Base of what can be wrong with a knowledge base on disk."""
 
