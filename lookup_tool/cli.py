@@ -35,6 +35,7 @@ from lookup_tool.graph.app import build_lookup_graph, open_traces
 from lookup_tool.knowledge.base import KnowledgeBase
 from lookup_tool.knowledge.build import Progress as BuildProgress
 from lookup_tool.knowledge.documents import LoadReport
+from lookup_tool.server import mcp
 from lookup_tool.stages.evidence import USABLE
 from lookup_tool.traces import TraceRow, TraceStore
 
@@ -47,6 +48,7 @@ app = typer.Typer(
 )
 trace_app = typer.Typer(help="Look at the lookups that were made.", no_args_is_help=True)
 app.add_typer(trace_app, name="trace")
+app.command()(mcp)
 
 _PIPED_WIDTH = 160
 _LEAST_WIDTHS = {"id": 8, "time (UTC)": 19, "status": 12, "blocks": 6, "ms": 6}

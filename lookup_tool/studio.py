@@ -17,7 +17,8 @@ from lookup_tool.traces import TraceStore
 
 _CLONE = Path(__file__).resolve().parents[1]
 _HANDBOOK = _CLONE / "examples" / "handbook"
-PATH = Path(os.environ.get("LOOKUP_KB") or _CLONE / ".demo" / "handbook")
+_GIVEN = os.environ.get("LOOKUP_KB")
+PATH = Path(_GIVEN) if _GIVEN else _CLONE / ".demo" / "handbook"
 
 
 class OpenedAtFirstUse:
@@ -35,7 +36,7 @@ class OpenedAtFirstUse:
 
 
 def _open() -> KnowledgeBase:
-    if "LOOKUP_KB" not in os.environ:
+    if not _GIVEN:
         if not _HANDBOOK.is_dir():
             raise ConfigurationError("set LOOKUP_KB to the folder of a knowledge base")
         if not (PATH / "CURRENT").exists():
@@ -43,7 +44,8 @@ def _open() -> KnowledgeBase:
     return KnowledgeBase.open(PATH)
 
 
-graph = build_lookup_graph(
-    cast("KnowledgeBase", OpenedAtFirstUse()),
-    traces=TraceStore(PATH / "traces.sqlite", lazy=True),
-)
+knowledge = cast("KnowledgeBase", OpenedAtFirstUse())
+traces = TraceStore(PATH / "traces.sqlite", lazy=True)
+_machine = build_lookup_graph(knowledge, traces=traces)
+graph = _machine.copy({"output_channels": _machine.stream_channels})
+"""The server streams the output alone: here that is what every stage writes."""
