@@ -7,6 +7,7 @@ the extra `mcp`.
 import asyncio
 import contextlib
 import io
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -63,6 +64,8 @@ def mcp(  # noqa: PLR0913 - the options of one command
         if http:
             _serve_http(server, host, port)
         else:
+            # An interrupt ends it at once: asyncio would wait for the read of standard input.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             asyncio.run(_serve_stdio(server))
 
 
@@ -135,15 +138,17 @@ def _serve_http(server: Any, host: str, port: int) -> None:
     """Serve until interrupted; say where, once it listens."""
     import uvicorn  # noqa: PLC0415 - an extra
 
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot listen on {host}:{port} ({error.strerror}); name another --host or --port"
-        ) from error
-    with listening:
-        address = f"[{host}]" if ":" in host else host
+    address = f"[{host}]" if ":" in host else host
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot listen on {address}:{port}: {error.strerror}; "
+                "name another --host or --port"
+            ) from error
+        listening.listen()
         typer.echo(f"serving at http://{address}:{listening.getsockname()[1]}/mcp", err=True)
         config = uvicorn.Config(_web_app(server, address), log_config=None, access_log=False)
         with contextlib.suppress(KeyboardInterrupt):
