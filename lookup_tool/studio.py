@@ -1,8 +1,9 @@
 """The machine, as LangGraph Studio and `langgraph dev` open it: `lookup_tool.studio:graph`.
 
-It looks into the knowledge base that `LOOKUP_KB` names; in a clone without that, into the example
-handbook, which is built at the first run. Nothing is opened at import, where the server draws the
-graph. A module of the package, not a file: the server finds it from whatever folder it is started.
+It looks into the knowledge base that `LOOKUP_KB` names; without that, where the server is started in
+a clone, into the example handbook, which is built at the first run. Nothing is opened at import,
+where the server draws the graph. A module of the package, not a file: a `langgraph.json` anywhere
+can name it.
 """
 
 import os
@@ -15,10 +16,9 @@ from lookup_tool.graph.app import build_lookup_graph
 from lookup_tool.knowledge.base import KnowledgeBase
 from lookup_tool.traces import TraceStore
 
-_CLONE = Path(__file__).resolve().parents[1]
-_HANDBOOK = _CLONE / "examples" / "handbook"
+_HANDBOOK = Path("examples", "handbook").absolute()
 _GIVEN = os.environ.get("LOOKUP_KB")
-PATH = Path(_GIVEN) if _GIVEN else _CLONE / ".demo" / "handbook"
+PATH = Path(_GIVEN or Path(".demo", "handbook").absolute())
 
 
 class OpenedAtFirstUse:

@@ -18,8 +18,7 @@ from langchain_core.messages import HumanMessage
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
 
-from lookup_tool import LookupResult, TraceStore
-from lookup_tool.errors import KnowledgeNotFoundError
+from lookup_tool import LookupResult, LookupToolError, TraceStore
 
 PLAIN = "How many days of annual leave do I get?"
 FALLBACK = "I lost my badge, what must I do and what does a replacement cost?"
@@ -105,15 +104,22 @@ def test_the_scripted_agent_passes_a_miss_on(kb: Path) -> None:
 
 
 @pytest.mark.parametrize("graph", ["machine", "agent"])
-def test_a_run_without_the_named_knowledge_base_says_how_to_build_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, graph: str
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [("nowhere", "build one with `lookup-tool ingest"), ("", "set LOOKUP_KB")],
+    ids=["named", "none"],
+)
+def test_a_run_without_a_knowledge_base_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, says: str, graph: str
 ) -> None:
-    monkeypatch.setenv("LOOKUP_KB", str(tmp_path / "nowhere"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOOKUP_KB", named)
     agent = load("studio_agent").build_agent()
     machine = importlib.import_module("lookup_tool.studio").graph
 
-    with pytest.raises(KnowledgeNotFoundError, match="build one with `lookup-tool ingest"):
+    with pytest.raises(LookupToolError, match=says):
         said(agent, PLAIN) if graph == "agent" else machine.invoke({"query": PLAIN})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_agents_groups_come_from_the_context(kb: Path) -> None:
@@ -144,11 +150,10 @@ def test_a_named_model_is_opened_by_langchain(kb: Path, monkeypatch: pytest.Monk
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy what a fresh clone holds and the server needs."""
+    """Copy what the server needs of a fresh clone, beside the installed package."""
     folder = tmp_path_factory.mktemp("studio") / "clone"
-    nothing_made = shutil.ignore_patterns("__pycache__")
-    for name in ("lookup_tool", "graph", "examples"):
-        shutil.copytree(ROOT / name, folder / name, ignore=nothing_made)
+    for name in ("graph", "examples"):
+        shutil.copytree(ROOT / name, folder / name)
     shutil.copy(ROOT / "langgraph.json", folder)
     return folder
 
@@ -165,7 +170,7 @@ def server(clone: Path) -> Iterator[SyncLangGraphClient]:
     ]
     ours = ("LOOKUP_KB", "LOOKUP_MODEL")
     environment = {name: value for name, value in os.environ.items() if name not in ours}
-    environment |= {"LANGSMITH_TRACING": "false", "PYTHONPATH": str(clone)}
+    environment |= {"LANGSMITH_TRACING": "false"}
     log = clone.parent / "server.log"
     with (
         log.open("wb") as out,
