@@ -1,9 +1,9 @@
 """The machine, as LangGraph Studio and `langgraph dev` open it: `lookup_tool.studio:graph`.
 
-It looks into the knowledge base that `LOOKUP_KB` names; without that, where the server is started in
-a clone, into the example handbook, which is built at the first run. Nothing is opened at import,
-where the server draws the graph. A module of the package, not a file: a `langgraph.json` anywhere
-can name it.
+It looks into the knowledge base that `LOOKUP_KB` names; without that, where the server is started
+in a clone, into the example handbook, which is built at the first run. Nothing is opened at import,
+where the server draws the graph. A module of the package, not a file: any `langgraph.json` can name
+it.
 """
 
 import os
