@@ -26,6 +26,7 @@ from lookup_tool.errors import ConfigurationError, LookupToolError
 from lookup_tool.graph.app import build_lookup_graph, open_traces
 from lookup_tool.knowledge.base import KnowledgeBase
 from lookup_tool.knowledge.documents import LoadReport
+from lookup_tool.server import mcp
 
 app = typer.Typer(
     help="Answers from your documents with evidence, or says plainly that there is none.",
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 app.command("eval", epilog=METRICS_HELP)(evaluate)
 app.add_typer(trace_app, name="trace")
+app.command()(mcp)
 
 _MAX_PROBLEMS = 50
 _PHASES = {"read": "Reading files", "cut": "Cutting", "embed": "Embedding", "index": "Indexing"}
