@@ -104,6 +104,9 @@ class RerankConfig(Section):
     siblings: float = Field(default=0.1, ge=0)
     """How many other passages of the entry were found."""
 
+    crowding: float = Field(default=1.0, ge=0)
+    """Taken off where better blocks are of the same entry: a fifth for each, all for five."""
+
     title_hint: float = Field(default=0.4, ge=0)
     """L0 matched the entry's title."""
 
