@@ -18,12 +18,13 @@ from lookup_tool.contracts import (
     RetrievalTrace,
     StageTiming,
 )
-from lookup_tool.errors import ConfigurationError
+from lookup_tool.errors import ConfigurationError, KnowledgeChangedError
 from lookup_tool.graph.state import LookupState
 from lookup_tool.knowledge.base import KnowledgeBase
 from lookup_tool.knowledge.hints import HintKind, QueryHints
 from lookup_tool.knowledge.search import Candidate, SearchRequest, SearchResult
 from lookup_tool.knowledge.vectors import DIGITS
+from lookup_tool.knowledge.view import View
 from lookup_tool.stages.assemble import Findings, assemble
 from lookup_tool.stages.evidence import EvidenceSet, build_evidence
 from lookup_tool.stages.pack import pack
@@ -78,8 +79,11 @@ class LookupNodes:
         transformed = transform(query, self.config.query)
         enabled = self.config.hints.enabled
         groups = groups_of(runtime.context)
-        hints = self.knowledge.hints(transformed.text, groups) if enabled else QueryHints()
+        view = self.knowledge.view()
+        hints = view.hints(transformed.text, groups) if enabled else QueryHints()
         return {
+            "view": view,
+            "version": view.manifest.version,
             "invocation_id": uuid.uuid4().hex,
             "started": started,
             "transformed": transformed,
@@ -99,7 +103,7 @@ class LookupNodes:
         hints = state["hints"]
         request = self._request(state["transformed"].text, state, runtime)
         request = replace(request, category=hints.category, category_name=hints.category_name)
-        retrieved = self._search(request, f"category_filter: {hints.because}", ())
+        retrieved = self._search(request, f"category_filter: {hints.because}", (), state)
         return {"found": retrieved.found, "attempts": (retrieved.attempt,)}
 
     def retrieve_unfiltered(
@@ -110,7 +114,7 @@ class LookupNodes:
         query = state["transformed"].raw if attempts else state["transformed"].text
         reason = FALLBACKS[attempts[-1].outcome] if attempts else "no_filter"
         request = self._request(query, state, runtime)
-        retrieved = self._search(request, reason, state["found"].candidates)
+        retrieved = self._search(request, reason, state["found"].candidates, state)
         return {"found": retrieved.found, "attempts": (*attempts, retrieved.attempt)}
 
     def build_evidence(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
@@ -119,11 +123,11 @@ class LookupNodes:
         evidence = build_evidence(
             found.candidates,
             found.terms,
-            evidence_floor=self._evidence_floor,
-            midpoint=self.knowledge.thresholds.midpoint,
+            evidence_floor=self._evidence_floor(state),
+            midpoint=self._view(state).thresholds.midpoint,
             good_enough=None
             if self.config.retrieval.reference_threshold is None
-            else self._reference_threshold,
+            else self._reference_threshold(state),
         )
         *before, last = state["attempts"]
         noted = last.model_copy(
@@ -158,7 +162,7 @@ class LookupNodes:
             blocks=tuple(state["blocks"]),
             rerank_trace=state["rerank_trace"],
             pack=state["pack"],
-            searched=self.knowledge.count(groups_of(runtime.context)),
+            searched=self._view(state).count(groups_of(runtime.context)),
             retrieval_enabled=self.config.retrieval.enabled,
         )
         return {"result": assemble(findings, self.config.assemble)}
@@ -182,14 +186,26 @@ class LookupNodes:
         )
         return {"result": result.model_copy(update={"retrieval_trace": trace})}
 
-    @property
-    def _reference_threshold(self) -> float:
-        own = self.knowledge.thresholds.reference_threshold
+    def _view(self, state: LookupState) -> View:
+        """Return the generation that the lookup began with.
+
+        Raises:
+            KnowledgeChangedError: It went on from a checkpoint, and there is another one now: rows
+                of the one mean nothing in the other.
+        """
+        if "view" in state:
+            return state["view"]
+        view = self.knowledge.view()
+        if view.manifest.version != state["version"]:
+            raise KnowledgeChangedError(self.knowledge.path)
+        return view
+
+    def _reference_threshold(self, state: LookupState) -> float:
+        own = self._view(state).thresholds.reference_threshold
         return _rounded(self.config.retrieval.reference_threshold, own)
 
-    @property
-    def _evidence_floor(self) -> float:
-        own = self.knowledge.thresholds.evidence_floor
+    def _evidence_floor(self, state: LookupState) -> float:
+        own = self._view(state).thresholds.evidence_floor
         return _rounded(self.config.retrieval.evidence_floor, own)
 
     def _request(
@@ -204,9 +220,14 @@ class LookupNodes:
         )
 
     def _search(
-        self, request: SearchRequest, reason: str, earlier: Sequence[Candidate]
+        self,
+        request: SearchRequest,
+        reason: str,
+        earlier: Sequence[Candidate],
+        state: LookupState,
     ) -> Retrieved:
-        return retrieve(self.knowledge.search, request, reason, self._reference_threshold, earlier)
+        search = self._view(state).search
+        return retrieve(search, request, reason, self._reference_threshold(state), earlier)
 
     def _trace(self, state: LookupState, groups: frozenset[str]) -> RetrievalTrace:
         attempts = tuple(state["attempts"])
@@ -224,8 +245,8 @@ class LookupNodes:
             candidate_count=count_texts(state["found"].candidates),
             evidence_block_count=len(state["blocks"]),
             answerability=state["evidence"].answerability if searched else None,
-            knowledge_version=self.knowledge.version_for(groups),
-            embedder=self.knowledge.embedder,
+            knowledge_version=self._view(state).version_for(groups),
+            embedder=self._view(state).embedder,
             invocation_id=state["invocation_id"],
             error=attempts[-1].error if attempts else None,
         )

@@ -11,8 +11,8 @@ from embedders import HashEmbedder
 
 from lookup_tool import KnowledgeBase
 from lookup_tool.errors import KnowledgeBusyError, KnowledgeDamagedError, KnowledgeNotFoundError
+from lookup_tool.knowledge.generations import writing
 from lookup_tool.knowledge.search import SearchRequest
-from lookup_tool.knowledge.snapshot import writing
 
 FILES = (
     "vectors.npy",
@@ -151,7 +151,7 @@ def test_a_second_writer_in_the_same_process_is_refused(root: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from lookup_tool.knowledge.snapshot import writing
+from lookup_tool.knowledge.generations import writing
 with writing(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
