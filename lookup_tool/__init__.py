@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from lookup_tool.config import LookupConfig, LookupContext
     from lookup_tool.contracts import EvidenceBlock, LookupResult
     from lookup_tool.errors import LookupToolError
+    from lookup_tool.evaluation.evaluate import evaluate
+    from lookup_tool.evaluation.questions import read_questions
     from lookup_tool.graph.app import build_lookup_graph
     from lookup_tool.knowledge.base import KnowledgeBase
     from lookup_tool.tool import create_lookup_tool
@@ -28,6 +30,8 @@ _HOMES = {
     "TraceStore": "traces",
     "build_lookup_graph": "graph.app",
     "create_lookup_tool": "tool",
+    "evaluate": "evaluation.evaluate",
+    "read_questions": "evaluation.questions",
 }
 
 __all__ = [
@@ -40,6 +44,8 @@ __all__ = [
     "TraceStore",
     "build_lookup_graph",
     "create_lookup_tool",
+    "evaluate",
+    "read_questions",
 ]
 
 

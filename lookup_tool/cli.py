@@ -8,35 +8,34 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
-from lookup_tool.config import LookupContext
+from lookup_tool.commands.console import (
+    PHASES,
+    AsJson,
+    Groups,
+    KnowledgePath,
+    TracesUrl,
+    bars,
+    err,
+    out,
+    print_problems,
+)
+from lookup_tool.commands.evaluate import METRICS_HELP, evaluate
+from lookup_tool.commands.sync import check, sync
+from lookup_tool.commands.traces import trace_app
+from lookup_tool.config import LookupConfig, LookupContext
 from lookup_tool.contracts import LookupResult
 from lookup_tool.embeddings import DEFAULT
 from lookup_tool.errors import ConfigurationError, LookupToolError
 from lookup_tool.graph.app import build_lookup_graph, open_traces
 from lookup_tool.knowledge.base import KnowledgeBase
-from lookup_tool.knowledge.build import Progress as BuildProgress
-from lookup_tool.knowledge.documents import LoadReport
-from lookup_tool.stages.evidence import USABLE
-from lookup_tool.traces import TraceRow, TraceStore
 
 app = typer.Typer(
     help="Answers from your documents with evidence, or says plainly that there is none.",
@@ -45,33 +44,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-trace_app = typer.Typer(help="Look at the lookups that were made.", no_args_is_help=True)
+app.command()(sync)
+app.command()(check)
+app.command("eval", epilog=METRICS_HELP)(evaluate)
 app.add_typer(trace_app, name="trace")
-
-_PIPED_WIDTH = 160
-_LEAST_WIDTHS = {"id": 8, "time (UTC)": 19, "status": 12, "blocks": 6, "ms": 6}
-"""Columns of `trace list` that are never cut."""
-_out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
-_err = Console(stderr=True, highlight=False, soft_wrap=True)
-_MAX_PROBLEMS = 50
-_PHASES = {"read": "Reading files", "cut": "Cutting", "embed": "Embedding", "index": "Indexing"}
-
-KnowledgePath = Annotated[
-    Path, typer.Option("--kb", envvar="LOOKUP_KB", help="Folder of the knowledge base.")
-]
-OptionalKnowledgePath = Annotated[
-    Path | None,
-    typer.Option("--kb", envvar="LOOKUP_KB", help="Knowledge base whose traces to read."),
-]
-Groups = Annotated[
-    list[str] | None,
-    typer.Option("--group", help="Access group to ask for; repeat it for several."),
-]
-TracesUrl = Annotated[
-    str | None,
-    typer.Option("--traces", help="Database URL or file; by default KB/traces.sqlite."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result contract as JSON.")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -104,23 +80,23 @@ def ingest(
 ) -> None:
     """Build a knowledge base from a folder of markdown files.
 
-    An existing one is replaced by one atomic switch. Files with problems are listed with the
-    remedy; they never stop the others.
+    An existing one is replaced by one atomic switch; nothing is taken from it, which `sync` does.
+    Files with problems are listed with the remedy; they never stop the others.
 
     Example: `lookup-tool ingest examples/handbook --into kb`
     """
     with (
-        _progress() as step,
+        bars(PHASES) as step,
         KnowledgeBase.build(docs, into, embedder=embedder, progress=step) as knowledge,
     ):
         report, manifest = knowledge.report, knowledge.manifest
-    _print_problems(report)
-    _out.print(
+    print_problems(report)
+    out.print(
         f"{report.entries} entries, {manifest.passages} passages and {len(manifest.categories)} "
         f"categories in {into} (version {knowledge.version})"
     )
     if not report.entries:
-        _err.print(f"note: {docs} holds no .md, .markdown or .mdx files", style="yellow")
+        err.print(f"note: {docs} holds no .md, .markdown or .mdx files", style="yellow")
 
 
 @app.command()
@@ -181,7 +157,7 @@ def info(
         "built": manifest.created_at,
     }.items():
         table.add_row(label, Text(str(value)))
-    _out.print(table)
+    out.print(table)
 
 
 @app.command()
@@ -196,15 +172,15 @@ def show(
     """
     with KnowledgeBase.open(kb) as knowledge:
         entry = knowledge.read(source, frozenset(group or ()))
-    _out.print(Text(entry.title, style="bold"))
-    _out.print(Text(f"{entry.source}  category: {entry.category or 'none'}", style="dim"))
+    out.print(Text(entry.title, style="bold"))
+    out.print(Text(f"{entry.source}  category: {entry.category or 'none'}", style="dim"))
     heading: tuple[str, ...] = ()
     for passage in entry.passages:
         if passage.breadcrumb != heading:
             heading = passage.breadcrumb
-            _out.print()
-            _out.print(Text(f"{' > '.join(heading)}  ({passage.source})", style="cyan"))
-        _out.print(Text(passage.text))
+            out.print()
+            out.print(Text(f"{' > '.join(heading)}  ({passage.source})", style="cyan"))
+        out.print(Text(passage.text))
 
 
 @app.command()
@@ -214,39 +190,6 @@ def graph() -> None:
         typer.echo(build_lookup_graph(knowledge).get_graph().draw_mermaid())
 
 
-@trace_app.command("list")
-def list_traces(
-    kb: OptionalKnowledgePath = None,
-    traces: TracesUrl = None,
-    limit: Annotated[int, typer.Option(min=1, help="Most rows to show.")] = 20,
-) -> None:
-    """List the latest lookups, newest first."""
-    table = Table(box=None)
-    for heading in ("id", "time (UTC)", "query", "status", "fallback", "blocks", "ms"):
-        table.add_column(heading, no_wrap=True, min_width=_LEAST_WIDTHS.get(heading))
-    with _traces(kb, traces) as store:
-        rows = store.rows(limit)
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in _cells(row)))
-    _out.print(table if rows else "no lookups yet")
-
-
-@trace_app.command("show")
-def show_trace(
-    invocation_id: Annotated[str, typer.Argument(help="Id of a lookup, or its beginning.")],
-    kb: OptionalKnowledgePath = None,
-    traces: TracesUrl = None,
-) -> None:
-    """Print everything that was recorded of one lookup, as JSON."""
-    with _traces(kb, traces) as store:
-        row = store.row(invocation_id)
-    if row is None:
-        raise ConfigurationError(
-            f"no single lookup {invocation_id!r}; see `lookup-tool trace list`"
-        )
-    typer.echo(json.dumps(asdict(row), ensure_ascii=False, indent=2, default=str))
-
-
 def _print_result(result: LookupResult, traces: str, blocks: int) -> None:
     """Print a result for a reader: what was found, then how."""
     trace = result.retrieval_trace
@@ -254,25 +197,25 @@ def _print_result(result: LookupResult, traces: str, blocks: int) -> None:
         result.evidence_status, "magenta"
     )
     level = f", relevance {result.relevance_level}" if result.found else ""
-    _out.print(Text(f"{result.evidence_status}{level}: {result.message}", style=f"bold {color}"))
+    out.print(Text(f"{result.evidence_status}{level}: {result.message}", style=f"bold {color}"))
     for block in result.evidence_blocks[:blocks]:
         place = f"{block.source}, lines {block.lines.start}-{block.lines.end}"
-        _out.print()
-        _out.print(Text(f"[{block.rank}] {' > '.join(block.breadcrumb)}", style="bold"))
+        out.print()
+        out.print(Text(f"[{block.rank}] {' > '.join(block.breadcrumb)}", style="bold"))
         numbers = f"score {block.score:.2f}, similarity {block.similarity:.2f}"
-        _out.print(Text(f"    {place}: {numbers}", style="dim"))
-        _out.print(Text(f"    {', '.join(block.hit_reasons)}", style="dim"))
-        _out.print(Text(block.content))
-    _out.print()
+        out.print(Text(f"    {place}: {numbers}", style="dim"))
+        out.print(Text(f"    {', '.join(block.hit_reasons)}", style="dim"))
+        out.print(Text(block.content))
+    out.print()
     if blocks < len(result.evidence_blocks):
         more = len(result.evidence_blocks) - blocks
-        _out.print(f"and {more} more; show them with --blocks {len(result.evidence_blocks)}")
+        out.print(f"and {more} more; show them with --blocks {len(result.evidence_blocks)}")
     for line in _history(result):
-        _out.print(Text(line))
+        out.print(Text(line))
     if trace.record_error:
-        _err.print(Text(f"not recorded: {trace.record_error}", style="red"))
+        err.print(Text(f"not recorded: {trace.record_error}", style="red"))
     else:
-        _out.print(Text(f"trace: row {trace.invocation_id} in {traces}"))
+        out.print(Text(f"trace: row {trace.invocation_id} in {traces}"))
 
 
 def _history(result: LookupResult) -> Iterator[str]:
@@ -290,7 +233,8 @@ def _history(result: LookupResult) -> Iterator[str]:
     if trace.fallback_reason:
         yield f"filter dropped: {trace.fallback_reason}"
     if trace.answerability is not None:
-        yield f"answerability: {trace.answerability:.2f}, usable from {USABLE:.2f}"
+        least = LookupConfig().evidence.minimum_answerability
+        yield f"answerability: {trace.answerability:.2f}, usable from {least:.2f}"
     if result.context_pack.summary:
         pack = result.context_pack
         yield f"packed for an agent: {pack.summary} ({pack.used} of {pack.budget} {pack.unit})"
@@ -298,71 +242,6 @@ def _history(result: LookupResult) -> Iterator[str]:
         yield f"not mentioned: {', '.join(result.completeness_hint.missing_terms)}"
     stages = [timing.stage for timing in trace.timings if timing.stage != "framework"]
     yield f"path: {' -> '.join(stages)}"
-
-
-def _print_problems(report: LoadReport) -> None:
-    errors = sum(1 for problem in report.problems if problem.level == "error")
-    for problem in report.problems[:_MAX_PROBLEMS]:
-        style = "red" if problem.level == "error" else "yellow"
-        _err.print(Text(f"{problem.level}: {problem}", style=style))
-    if len(report.problems) > _MAX_PROBLEMS:
-        _err.print(f"... and {len(report.problems) - _MAX_PROBLEMS} more")
-    if report.problems:
-        warnings = len(report.problems) - errors
-        _err.print(f"{_counted(warnings, 'warning')}, {_counted(errors, 'error')}")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-@contextmanager
-def _progress() -> Iterator[BuildProgress]:
-    """Show a bar for each phase of a build."""
-    columns = (
-        TextColumn("{task.description:14}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=_err) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def step(phase: str, done: int, total: int) -> None:
-            if phase not in tasks:
-                tasks[phase] = bars.add_task(_PHASES[phase])
-            bars.update(tasks[phase], completed=done, total=total)
-
-        yield step
-
-
-@contextmanager
-def _traces(kb: Path | None, url: str | None) -> Iterator[TraceStore]:
-    if url is None:
-        if kb is None:
-            raise ConfigurationError("name a knowledge base with --kb, or a database with --traces")
-        file = kb / "traces.sqlite"
-        if not file.exists():
-            raise ConfigurationError(f"{file}: no lookups were recorded here yet")
-        url = str(file)
-    store = TraceStore(url)
-    try:
-        yield store
-    finally:
-        store.close()
-
-
-def _cells(row: TraceRow) -> tuple[str, ...]:
-    query = " ".join(row.query.split())
-    return (
-        row.invocation_id[:8],
-        "" if row.created_at is None else f"{row.created_at:%Y-%m-%d %H:%M:%S}",
-        query if len(query) <= 50 else f"{query[:47]}...",  # noqa: PLR2004 - a column's width
-        row.evidence_status,
-        row.fallback_reason or "",
-        str(row.evidence_block_count),
-        f"{row.duration_ms:.1f}",
-    )
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -373,5 +252,5 @@ def main(arguments: list[str] | None = None) -> None:
     except LookupToolError as error:
         if "--debug" in given:
             raise
-        _err.print(Text(f"error: {error}", style="red"))
+        err.print(Text(f"error: {error}", style="red"))
         sys.exit(1)

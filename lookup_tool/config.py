@@ -62,6 +62,9 @@ class HintsConfig(Section):
     enabled: bool = True
     """Off: nothing is recognized, filtered or boosted."""
 
+    filter: bool = True
+    """Off: hints still boost and explain, and no search is filtered."""
+
 
 class RetrievalConfig(Section):
     """How L1 searches."""
@@ -89,6 +92,10 @@ class EvidenceConfig(Section):
 
     max_blocks: int = Field(default=10, ge=1, le=100)
     """Most blocks in a result."""
+
+    minimum_answerability: float = Field(default=0.5, ge=0, le=1)
+    """Answerability from which evidence is usable; 0 turns the rule off, and whatever is above the
+    evidence floor is usable."""
 
 
 class RerankConfig(Section):

@@ -1,46 +1,18 @@
 """The command line: each command in this process, and the whole once as a user runs it."""
 
-import contextlib
-import io
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from command_line import run
 from conftest import ROOT
 
-from lookup_tool.cli import main
 from lookup_tool.errors import KnowledgeNotFoundError
 
 HANDBOOK = ROOT / "examples" / "handbook"
 PROGRAM = Path(sys.executable).with_name("lookup-tool")
-
-
-@dataclass(frozen=True)
-class Ran:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def lines(self) -> list[str]:
-        assert self.code == 0, self.err
-        return [line.rstrip() for line in self.out.splitlines()]
-
-
-def run(*arguments: object) -> Ran:
-    """Run a command in this process."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main([str(argument) for argument in arguments])
-        except SystemExit as end:
-            code = int(end.code or 0)
-    return Ran(code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")

@@ -125,6 +125,7 @@ class LookupNodes:
             found.terms,
             evidence_floor=self._evidence_floor(state),
             midpoint=self._view(state).thresholds.midpoint,
+            minimum_answerability=self.config.evidence.minimum_answerability,
             good_enough=None
             if self.config.retrieval.reference_threshold is None
             else self._reference_threshold(state),

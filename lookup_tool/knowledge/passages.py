@@ -200,6 +200,12 @@ def _heading_text(markdown: str) -> str:
     return printable(seen)[:_MAX_CRUMB_CHARS]
 
 
+def slug_of(heading: str) -> str:
+    """Return the anchor of a heading that no other heading of its entry shares, as GitHub does."""
+    kept = regex.sub(r"[^\p{L}\p{M}\p{N}\p{Pc}\- ]", "", heading.lower())
+    return kept.replace(" ", "-") or "section"
+
+
 class _Slugs:
     """Gives each heading of an entry its anchor, as GitHub does: repeats get `-1`, `-2`."""
 
@@ -207,8 +213,7 @@ class _Slugs:
         self._taken: dict[str, int] = {}
 
     def take(self, heading: str) -> str:
-        base = regex.sub(r"[^\p{L}\p{M}\p{N}\p{Pc}\- ]", "", heading.lower()).replace(" ", "-")
-        base = slug = base or "section"
+        base = slug = slug_of(heading)
         while slug in self._taken:
             self._taken[base] = self._taken.get(base, 0) + 1
             slug = f"{base}-{self._taken[base]}"

@@ -16,9 +16,6 @@ from lookup_tool.knowledge.passages import GAP
 from lookup_tool.knowledge.search import MAX_COPIES, Candidate
 from lookup_tool.knowledge.tokens import terms as terms_of
 
-USABLE = 0.5
-"""Answerability from which evidence is usable."""
-
 LEAST = 0.05
 """Answerability under which a block is noise beside better ones: measured on three document sets,
 leaving it out costs less than .01 nDCG@10 on questions that are answered."""
@@ -65,12 +62,13 @@ class EvidenceSet:
     """Estimated probability that the blocks answer the question, in [0, 1]."""
 
 
-def build_evidence(
+def build_evidence(  # noqa: PLR0913 - the thresholds are named
     candidates: Sequence[Candidate],
     terms: Sequence[QueryTerm],
     *,
     evidence_floor: float,
     midpoint: float,
+    minimum_answerability: float,
     good_enough: float | None = None,
 ) -> EvidenceSet:
     """Turn candidates into blocks, and decide whether they are usable.
@@ -80,6 +78,8 @@ def build_evidence(
         terms: The query's terms.
         evidence_floor: Similarity under which a candidate is not evidence.
         midpoint: Similarity that, alone, speaks neither for nor against an answer.
+        minimum_answerability: Answerability of the best block from which evidence is usable; 0
+            lets every block pass.
         good_enough: Similarity that the operator declared good enough; a block that reaches it is
             usable whatever the rule says.
     """
@@ -94,13 +94,14 @@ def build_evidence(
     ]
     best = max((probability for probability, _ in rated), default=0.0)
     if good_enough is not None and any(b.similarity >= good_enough for b in blocks):
-        best = max(best, USABLE)
-    if best < USABLE:
+        best = max(best, minimum_answerability)
+    if best < minimum_answerability:
         return EvidenceSet(answerability=best)
+    least = min(LEAST, minimum_answerability)
     usable = tuple(
         block
         for probability, block in rated
-        if probability >= LEAST or (good_enough is not None and block.similarity >= good_enough)
+        if probability >= least or (good_enough is not None and block.similarity >= good_enough)
     )
     return EvidenceSet(usable, best)
 

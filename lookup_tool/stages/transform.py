@@ -42,4 +42,5 @@ def plan(query: TransformedQuery, hints: QueryHints, config: LookupConfig) -> Pl
     """Decide how to search first."""
     if not query.text or not config.retrieval.enabled:
         return "no_search"
-    return "no_filter" if hints.category is None else "category_filter"
+    filtered = config.hints.filter and hints.category is not None
+    return "category_filter" if filtered else "no_filter"

@@ -58,6 +58,8 @@ WRITES = {
         "started",
         "transformed",
         "hints",
+        "view",
+        "version",
         "plan",
         "found",
         "attempts",

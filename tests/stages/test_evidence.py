@@ -1,5 +1,6 @@
 """Candidates become blocks, and one rule decides whether these are usable."""
 
+from functools import partial
 from random import Random
 
 import pytest
@@ -7,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stages_builders import candidate, evidence, passage, query_terms
 
+from lookup_tool.config import EvidenceConfig
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.search import MAX_COPIES, Candidate
 from lookup_tool.stages.evidence import (
     LEAST,
-    USABLE,
     EvidenceSet,
     answerability,
     build_evidence,
@@ -20,11 +21,13 @@ from lookup_tool.stages.evidence import (
 )
 
 TERMS = query_terms("annual", "leave")
+USABLE = EvidenceConfig().minimum_answerability
+build = partial(build_evidence, minimum_answerability=USABLE)
 
 
 def everything(*candidates: Candidate) -> EvidenceSet:
     """Build with a floor and a midpoint that let everything pass."""
-    return build_evidence(candidates, TERMS, evidence_floor=0.0, midpoint=-1.0)
+    return build(candidates, TERMS, evidence_floor=0.0, midpoint=-1.0)
 
 
 @pytest.mark.parametrize(
@@ -36,9 +39,7 @@ def everything(*candidates: Candidate) -> EvidenceSet:
     ],
 )
 def test_a_candidate_under_the_floor_is_no_evidence(similarity: float, kept: bool) -> None:
-    found = build_evidence(
-        [candidate(passage(), similarity)], TERMS, evidence_floor=0.3, midpoint=-1.0
-    )
+    found = build([candidate(passage(), similarity)], TERMS, evidence_floor=0.3, midpoint=-1.0)
 
     assert [block.similarity for block in found.blocks] == [similarity] * kept
 
@@ -177,7 +178,7 @@ def test_the_list_of_duplicates_is_bounded(others: int) -> None:
 def test_half_of_the_terms_at_the_midpoint_are_just_usable(similarity: float, usable: bool) -> None:
     half = candidate(passage(), similarity, in_text=(0,))
 
-    found = build_evidence([half], TERMS, evidence_floor=0.0, midpoint=0.4)
+    found = build([half], TERMS, evidence_floor=0.0, midpoint=0.4)
 
     assert len(found.blocks) == usable
     assert (found.answerability >= USABLE) is usable
@@ -210,12 +211,21 @@ def test_the_best_block_decides_and_takes_only_blocks_that_are_no_noise_along() 
         for n in range(51)
     ]
 
-    found = build_evidence(steps, TERMS, evidence_floor=0.0, midpoint=0.5)
+    found = build(steps, TERMS, evidence_floor=0.0, midpoint=0.5)
 
     kept = [f"{n:02}.md" for n in range(50, -1, -1) if worth[n] >= LEAST]
     assert 0 < len(kept) < 51
     assert [block.source for block in found.blocks] == kept
     assert found.answerability == max(worth)
+
+
+def test_a_minimum_of_zero_turns_the_rule_off_and_keeps_every_block() -> None:
+    far = [candidate(passage(f"{n}.md", row=n, text=f"{n}"), n / 10) for n in range(3)]
+
+    found = build_evidence(far, TERMS, evidence_floor=0.1, midpoint=0.9, minimum_answerability=0.0)
+
+    assert [block.source for block in found.blocks] == ["2.md", "1.md"]
+    assert 0.0 < found.answerability < LEAST
 
 
 @pytest.mark.parametrize(
@@ -229,7 +239,7 @@ def test_the_best_block_decides_and_takes_only_blocks_that_are_no_noise_along() 
 def test_a_similarity_declared_good_enough_is_usable_whatever_the_rule_says(
     similarity: float, usable: bool
 ) -> None:
-    found = build_evidence(
+    found = build(
         [candidate(passage(), similarity)],
         TERMS,
         evidence_floor=0.0,

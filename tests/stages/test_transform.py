@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lookup_tool.config import LookupConfig, QueryConfig, RetrievalConfig
+from lookup_tool.config import HintsConfig, LookupConfig, QueryConfig, RetrievalConfig
 from lookup_tool.knowledge.hints import QueryHints
 from lookup_tool.stages.transform import TransformedQuery, bound, plan, transform
 
@@ -137,3 +137,10 @@ def test_the_plan_follows_from_query_hints_and_settings(
     config = LookupConfig(retrieval=RetrievalConfig(enabled=enabled))
 
     assert plan(query, QueryHints(category=category), config) == expected
+
+
+def test_a_category_filters_nothing_where_filters_are_switched_off() -> None:
+    query = TransformedQuery(raw="leave", text="leave", length=5, cut=False)
+    config = LookupConfig(hints=HintsConfig(filter=False))
+
+    assert plan(query, QueryHints(category="hr"), config) == "no_filter"

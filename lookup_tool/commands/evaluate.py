@@ -1,0 +1,145 @@
+"""`lookup-tool eval`: measure a knowledge base, show the figures, and gate on them."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, cast, get_args
+
+import typer
+from rich.text import Text
+
+from lookup_tool.commands.console import Groups, bars, err
+from lookup_tool.commands.evaluation_tables import print_report
+from lookup_tool.config import as_groups
+from lookup_tool.errors import ConfigurationError
+from lookup_tool.evaluation.evaluate import evaluate as measure
+from lookup_tool.evaluation.questions import read_questions
+from lookup_tool.evaluation.report import LESS_IS_BETTER, METRICS, EvaluationReport, Peer
+from lookup_tool.knowledge.base import KnowledgeBase
+
+_MAX_NAMES = 5
+
+METRICS_HELP = "**Metrics** (`METRIC` of the gates, and the names in the JSON):\n\n" + "\n".join(
+    f"- `{name}`: {meaning}" for name, meaning in METRICS.items()
+)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A bound that a metric must keep."""
+
+    metric: str
+    bound: float
+    kind: Literal["under", "over"]
+
+    @classmethod
+    def read(cls, text: str, kind: Literal["under", "over"]) -> "Gate":
+        """Read `METRIC=VALUE`.
+
+        Raises:
+            ConfigurationError: It is none, or the other kind of gate is meant.
+        """
+        option = f"--fail-{kind} {text}"
+        metric, _, value = text.partition("=")
+        if metric not in METRICS:
+            raise ConfigurationError(f"{option}: no such metric; one of {', '.join(METRICS)}")
+        if (metric in LESS_IS_BETTER) is (kind == "under"):
+            right = "over" if kind == "under" else "under"
+            raise ConfigurationError(f"{option}: take --fail-{right} for {metric}")
+        try:
+            return cls(metric, float(value), kind)
+        except ValueError as error:
+            raise ConfigurationError(f"{option}: write METRIC=VALUE, as in {metric}=0.7") from error
+
+    def failure(self, report: EvaluationReport) -> str | None:
+        """Return what to say when the bound is not kept.
+
+        Raises:
+            ConfigurationError: The questions cannot measure the metric.
+        """
+        estimate = report.metrics.get(self.metric)
+        if estimate is None:
+            raise ConfigurationError(f"{self.metric} cannot be measured with these questions")
+        value = estimate.value
+        kept = value >= self.bound if self.kind == "under" else value <= self.bound
+        return None if kept else f"failed: {self.metric} is {value:.4f}, {self.kind} {self.bound:g}"
+
+
+def evaluate(  # noqa: PLR0913 - the options of one command
+    kb: Annotated[Path, typer.Argument(envvar="LOOKUP_KB", help="Folder of the knowledge base.")],
+    queries: Annotated[
+        Path,
+        typer.Option(
+            help="JSONL file, one question a line: `query`, `relevant` (entries that answer it), "
+            "and if you like `id`, `relevant_sections`, `grades`, `category`, `answerable`."
+        ),
+    ],
+    *,
+    compare: Annotated[
+        str,
+        typer.Option(help="Rankings of the same passages to measure beside: `bm25,dense,rrf`."),
+    ] = "",
+    fail_under: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC=VALUE", help="Exit with 1 when a metric is under this."),
+    ] = None,
+    fail_over: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC=VALUE", help="The same for a rate that should be low."),
+    ] = None,
+    group: Groups = None,
+    worst: Annotated[int, typer.Option(min=0, help="Most questions to list of each kind.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Measure ranking, abstention and filters with questions whose answers are known.
+
+    Ranking is measured with the answerability rule off, over the ranked blocks before packing;
+    abstention with the rule as shipped. Intervals are 95 %, over resampled questions. The gates
+    may be repeated.
+
+    Example: `lookup-tool eval kb --queries questions.jsonl --fail-under ndcg@10=0.7`
+    """
+    gates = [Gate.read(text, "under") for text in fail_under or ()]
+    gates += [Gate.read(text, "over") for text in fail_over or ()]
+    peers = _peers(compare)
+    questions = read_questions(queries)
+    with KnowledgeBase.open(kb) as knowledge, bars({"ask": "Asking"}) as step:
+        report = measure(
+            knowledge,
+            questions,
+            compare=peers,
+            groups=as_groups(group or ()),
+            progress=lambda done, total: step("ask", done, total),
+        )
+    if as_json:
+        typer.echo(json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=2))
+    else:
+        print_report(report, worst)
+    _warn_of_missing(report)
+    failures = [failure for gate in gates if (failure := gate.failure(report))]
+    for failure in failures:
+        err.print(Text(failure, style="red"))
+    if failures:
+        raise typer.Exit(1)
+
+
+def _peers(text: str) -> tuple[Peer, ...]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in get_args(Peer):
+            known = ", ".join(get_args(Peer))
+            raise ConfigurationError(f"--compare {text}: no ranking {name!r}; one of {known}")
+    return tuple(cast("Peer", name) for name in names)
+
+
+def _warn_of_missing(report: EvaluationReport) -> None:
+    missing = report.missing
+    if missing:
+        more = ", ..." if len(missing) > _MAX_NAMES else ""
+        err.print(
+            Text(
+                "warning: relevant ids not in the knowledge base, counted as not found: "
+                f"{len(missing)} ({', '.join(missing[:_MAX_NAMES])}{more})",
+                style="yellow",
+            )
+        )

@@ -1,0 +1,1 @@
+"""Measures a knowledge base with questions whose answers are known."""
