@@ -56,12 +56,12 @@ class RemoteCalls:
         Raises:
             EmbeddingTimeoutError: There was no answer in time.
         """
-        end = monotonic() + self._config.query_timeout
-        retrying = self._retrying().copy(
-            stop=stop_after_attempt(self._config.attempts)
-            | stop_before_delay(self._config.query_timeout)
-        )
-        return retrying(lambda: self._within(end - monotonic(), function, argument))
+        seconds = self._config.query_timeout
+        late = EmbeddingTimeoutError(self._name, seconds)
+        end = monotonic() + seconds
+        stop = stop_after_attempt(self._config.attempts) | stop_before_delay(seconds)
+        retrying = self._retrying().copy(stop=stop)
+        return retrying(lambda: self._within(end - monotonic(), late, function, argument))
 
     def batch(self, function: Callable[[Argument], Answer], argument: Argument) -> Answer:
         """Call for a build: each attempt takes `batch_timeout` at most.
@@ -70,7 +70,8 @@ class RemoteCalls:
             EmbeddingTimeoutError: The last attempt had no answer in time.
         """
         seconds = self._config.batch_timeout
-        return self._retrying()(lambda: self._within(seconds, function, argument))
+        late = EmbeddingTimeoutError(self._name, seconds)
+        return self._retrying()(lambda: self._within(seconds, late, function, argument))
 
     def _retrying(self) -> Retrying:
         first = self._config.first_wait
@@ -83,9 +84,12 @@ class RemoteCalls:
         )
 
     def _within(
-        self, seconds: float, function: Callable[[Argument], Answer], argument: Argument
+        self,
+        seconds: float,
+        late: EmbeddingTimeoutError,
+        function: Callable[[Argument], Answer],
+        argument: Argument,
     ) -> Answer:
-        late = EmbeddingTimeoutError(self._name, seconds)
         if not self._free.acquire(timeout=max(seconds, 0)):
             raise late
         answer: Future[Answer] = Future()
@@ -104,7 +108,7 @@ class RemoteCalls:
             return answer.result(max(seconds, 0))
         except TimeoutError as error:
             if answer.done():
-                raise  # the embedder's own
+                return answer.result()  # just in time, or a timeout of the embedder's own
             raise late from error
 
     def _tell(self, state: RetryCallState) -> None:

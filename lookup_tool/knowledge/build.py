@@ -146,13 +146,13 @@ def _text_ids(
     texts: Sequence[str], rows: Sequence[int], known: NDArray[np.int64] | None
 ) -> NDArray[np.int64]:
     """Give equal texts, but for spelling, equal numbers; shape (n,)."""
-    return np.array(
-        [
-            _text_id(text) if known is None or row < 0 else known[row]
-            for text, row in zip(texts, rows, strict=True)
-        ],
-        dtype=np.int64,
-    )
+    ids = np.zeros(len(texts), dtype=np.int64)
+    places = np.array(rows, dtype=np.int64)
+    if known is not None:
+        ids[places >= 0] = known[places[places >= 0]]
+    for place in np.flatnonzero(places < 0).tolist():
+        ids[place] = _text_id(texts[place])
+    return ids
 
 
 def _text_id(text: str) -> int:

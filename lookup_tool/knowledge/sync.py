@@ -21,6 +21,7 @@ from lookup_tool.knowledge.build import Progress, write
 from lookup_tool.knowledge.documents import Entry, LoadProblem, LoadReport, Problems
 from lookup_tool.knowledge.folder import LoadedFile, check_folder, load_folder
 from lookup_tool.knowledge.generations import remove_unused, writing
+from lookup_tool.knowledge.pending import remove_pending
 from lookup_tool.knowledge.prepared import PreparedEntry, prepare
 from lookup_tool.knowledge.previous import Previous
 from lookup_tool.knowledge.snapshot import Snapshot, damaged_files, open_current
@@ -93,7 +94,9 @@ def sync_folder(
             return _Sync(docs, root, None, embedder, config).run(progress)
         with closing(open_current(root)) as snapshot:
             report = _Sync(docs, root, snapshot, embedder, config).run(progress)
+        # A sync before this one may have been killed between its switch and this.
         remove_unused(root)
+        remove_pending(root)
     return report
 
 
