@@ -34,7 +34,7 @@ Progress = Callable[[str, int, int], None]
 """Called with (phase, done, total); phases are `read`, `cut`, `embed` and `index`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A passage and the place of its entry."""
 

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from lookup_tool.errors import KnowledgeBusyError, KnowledgeError
 from lookup_tool.knowledge.holds import REMOVED, remove_unheld
-from lookup_tool.knowledge.snapshot import FileRecord, Manifest, checksum, read_pointer
+from lookup_tool.knowledge.snapshot import FileRecord, Manifest, checksums, read_pointer
 
 _PARTIAL = ".partial"
 
@@ -97,13 +97,14 @@ def remove_unused(root: Path) -> None:
 
 def _seal(folder: Path, manifest: Manifest) -> None:
     """Write the manifest with the checksum of every file, and flush all to disk."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
     files = {
-        path.relative_to(folder).as_posix(): FileRecord(
-            size=path.stat().st_size, sha256=checksum(path)
-        )
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        path.relative_to(folder).as_posix(): FileRecord(size=path.stat().st_size, sha256=sha256)
+        for path, sha256 in zip(paths, checksums(paths), strict=True)
+        if sha256 is not None
     }
+    if len(files) != len(paths):
+        raise OSError("what was just written cannot be read")
     complete = manifest.model_copy(update={"files": files})
     (folder / "manifest.json").write_text(complete.model_dump_json(indent=1), encoding="utf-8")
     for path in (*folder.rglob("*"), folder):

@@ -273,17 +273,21 @@ class _Terms:
         lengths = np.concatenate([self._lengths, np.array(self._new_lengths, dtype=np.int64)])
         heads = np.concatenate([self._heads, np.array(self._new_heads, dtype=np.int32)])
         wanted = np.array(places, dtype=np.int64)
-        starts, lengths = (np.cumsum(lengths) - lengths)[wanted], lengths[wanted]
-        begins = np.cumsum(lengths) - lengths
-        taken = ids[np.arange(lengths.sum()) + np.repeat(starts - begins, lengths)]
+        ends = np.cumsum(lengths)
+        starts = ends - lengths
+        # Most passages have the neighbours that they had: whole runs are taken at once.
+        runs = np.split(wanted, np.flatnonzero(np.diff(wanted) != 1) + 1)
+        taken = np.concatenate(
+            [ids[starts[run[0]] : ends[run[-1]]] for run in runs if len(run)] or [ids[:0]]
+        )
         first = np.full(len(self._vocabulary), len(taken), dtype=np.int64)
-        first[taken[::-1]] = np.arange(len(taken))[::-1]  # the last assignment stays: the first one
+        first[taken[::-1]] = np.arange(len(taken) - 1, -1, -1)  # the last one to be written stays
         order = np.argsort(first, kind="stable")[: int((first < len(taken)).sum())]
         number = np.zeros(len(first), dtype=np.int32)
         number[order] = np.arange(len(order), dtype=np.int32)
         names = list(self._vocabulary)
         vocabulary = {names[old]: new for new, old in enumerate(order.tolist())}
-        return vocabulary, number[taken], lengths.astype(np.int64), heads[wanted]
+        return vocabulary, number[taken], lengths[wanted].astype(np.int64), heads[wanted]
 
 
 def _postings(
@@ -291,7 +295,11 @@ def _postings(
 ) -> dict[str, NDArray[Any]]:
     """Count terms in passages, and weigh the counts by the statistics of the public rows."""
     owner = np.repeat(np.arange(len(lengths)), lengths)
-    pairs, counts = np.unique(ids * np.int64(len(lengths) or 1) + owner, return_counts=True)
+    pairs = ids * np.int64(len(lengths) or 1) + owner
+    pairs.sort()  # `numpy.unique` would sort a copy
+    firsts = np.flatnonzero(np.diff(pairs, prepend=-1))
+    counts = np.diff(firsts, append=len(pairs))
+    pairs = pairs[firsts]
     numbers, rows = np.divmod(pairs, len(lengths) or 1)
     usual = float(lengths[:public].mean()) if public and lengths[:public].any() else 1.0
     size = 1 - B + B * lengths[rows] / usual

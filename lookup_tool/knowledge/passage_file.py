@@ -5,11 +5,10 @@ Equal entries in equal order give an equal file, byte for byte.
 
 import json
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 
 from lookup_tool.knowledge.documents import Access, LoadProblem, category_key
@@ -65,6 +64,9 @@ CREATE TABLE starts (
 """
 
 
+_json = json.JSONEncoder(ensure_ascii=False).encode  # made once: there are many small texts
+
+
 @dataclass(frozen=True)
 class EntryRecord:
     """An entry on its way to disk, or back."""
@@ -111,10 +113,10 @@ def _write_entry(connection: sqlite3.Connection, number: int, record: EntryRecor
             entry.category,
             key,
             record.access,
-            json.dumps(entry.metadata, ensure_ascii=False),
+            _json(entry.metadata),
             entry.digest,
             entry.sha256,
-            json.dumps([astuple(problem) for problem in entry.problems], ensure_ascii=False),
+            _json([astuple(problem) for problem in entry.problems]),
             record.as_cut,
         ),
     )
@@ -125,7 +127,7 @@ def _write_entry(connection: sqlite3.Connection, number: int, record: EntryRecor
                 row,
                 number,
                 passage.source,
-                json.dumps(passage.breadcrumb, ensure_ascii=False),
+                _json(passage.breadcrumb),
                 passage.text,
                 passage.lead,
                 passage.joint,
@@ -165,12 +167,19 @@ def read_passages(path: Path, access_sets: Sequence[Access]) -> Iterator[StoredR
     """
     uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
     with closing(sqlite3.connect(uri, uri=True)) as connection:
-        phrases = _by_entry(connection, "SELECT entry, key, kind, text FROM phrases ORDER BY 1")
-        passages = _by_entry(
-            connection,
+        phrases: defaultdict[int, list[Phrase]] = defaultdict(list)
+        for number, *fields in connection.execute(
+            "SELECT entry, key, kind, text FROM phrases ORDER BY key, entry, kind"
+        ):
+            phrases[number].append(Phrase(*fields))
+        rows: defaultdict[int, list[int]] = defaultdict(list)
+        passages: defaultdict[int, list[Passage]] = defaultdict(list)
+        for number, row, name, breadcrumb, *fields in connection.execute(
             """SELECT entry, row, source, breadcrumb, text, start_line, end_line, lead, joint
-               FROM passages ORDER BY 1, 2""",
-        )
+               FROM passages ORDER BY row"""
+        ):
+            rows[number].append(row)
+            passages[number].append(Passage(name, tuple(json.loads(breadcrumb)), *fields))
         for (
             number,
             source,
@@ -186,7 +195,6 @@ def read_passages(path: Path, access_sets: Sequence[Access]) -> Iterator[StoredR
             """SELECT id, source, title, category, access, metadata, digest, sha256, problems,
                           as_cut FROM entries ORDER BY id"""
         ):
-            own = passages.get(number, [])
             yield StoredRecord(
                 PreparedEntry(
                     source=source,
@@ -194,22 +202,12 @@ def read_passages(path: Path, access_sets: Sequence[Access]) -> Iterator[StoredR
                     category=category,
                     access=access_sets[access],
                     metadata=json.loads(metadata),
-                    phrases=tuple(
-                        Phrase(*fields) for _, *fields in sorted(phrases.get(number, []))
-                    ),
-                    passages=tuple(
-                        Passage(name, tuple(json.loads(breadcrumb)), *rest)
-                        for _, _, name, breadcrumb, *rest in own
-                    ),
+                    phrases=tuple(phrases[number]),
+                    passages=tuple(passages[number]),
                     digest=digest,
                     sha256=sha256,
                     problems=tuple(LoadProblem(*fault) for fault in json.loads(faults)),
                 ),
-                tuple(row for _, row, *_ in own),
+                tuple(rows[number]),
                 bool(as_cut),
             )
-
-
-def _by_entry(connection: sqlite3.Connection, statement: str) -> dict[int, list[tuple]]:
-    found = groupby(connection.execute(statement), key=itemgetter(0))
-    return {number: list(records) for number, records in found}

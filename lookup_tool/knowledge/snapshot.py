@@ -12,6 +12,8 @@ import json
 import re
 import sqlite3
 import weakref
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -218,24 +220,27 @@ def _check_sizes(folder: Path, manifest: Manifest) -> None:
 
 def damaged_files(snapshot: Snapshot) -> list[str]:
     """Read every byte of a generation, and name the files that are not as they were written."""
+    written = snapshot.manifest.files
+    found = checksums([snapshot.folder / name for name in written])
     return [
         name
-        for name, record in snapshot.manifest.files.items()
-        if _differs(snapshot.folder / name, record.sha256)
+        for (name, record), sha256 in zip(written.items(), found, strict=True)
+        if sha256 != record.sha256
     ]
 
 
-def _differs(path: Path, sha256: str) -> bool:
+def checksums(paths: Sequence[Path]) -> list[str | None]:
+    """Return the SHA-256 of each file; None for one that cannot be read."""
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(_checksum, paths))
+
+
+def _checksum(path: Path) -> str | None:
     try:
-        return checksum(path) != sha256
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
-        return True
-
-
-def checksum(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return None
 
 
 def _line(error: Exception) -> str:
