@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 
-.PHONY: demo test soak lint check clean
+.PHONY: demo test soak notebooks lint check clean
 
 demo: .venv/.installed
 	$(BIN)/python examples/demo.py
@@ -13,6 +13,9 @@ test: .venv/.installed-test
 
 soak: .venv/.installed-test
 	$(BIN)/python tests/soak.py
+
+notebooks: .venv/.installed-test
+	$(BIN)/python notebooks/execute.py
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .

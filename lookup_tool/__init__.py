@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lookup_tool.config import LookupConfig, LookupContext
     from lookup_tool.contracts import EvidenceBlock, LookupResult
-    from lookup_tool.errors import LookupToolError
+    from lookup_tool.errors import LookupToolError, LookupUnavailableError
     from lookup_tool.evaluation.evaluate import evaluate
     from lookup_tool.evaluation.questions import read_questions
     from lookup_tool.graph.app import build_lookup_graph
     from lookup_tool.knowledge.base import KnowledgeBase
+    from lookup_tool.retriever import LookupRetriever
     from lookup_tool.tool import create_lookup_tool
     from lookup_tool.traces import TraceStore
 
@@ -26,7 +27,9 @@ _HOMES = {
     "LookupConfig": "config",
     "LookupContext": "config",
     "LookupResult": "contracts",
+    "LookupRetriever": "retriever",
     "LookupToolError": "errors",
+    "LookupUnavailableError": "errors",
     "TraceStore": "traces",
     "build_lookup_graph": "graph.app",
     "create_lookup_tool": "tool",
@@ -40,7 +43,9 @@ __all__ = [
     "LookupConfig",
     "LookupContext",
     "LookupResult",
+    "LookupRetriever",
     "LookupToolError",
+    "LookupUnavailableError",
     "TraceStore",
     "build_lookup_graph",
     "create_lookup_tool",

@@ -36,6 +36,7 @@ from lookup_tool.embeddings import DEFAULT
 from lookup_tool.errors import ConfigurationError, LookupToolError
 from lookup_tool.graph.app import build_lookup_graph, open_traces
 from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.server import mcp
 
 app = typer.Typer(
     help="Answers from your documents with evidence, or says plainly that there is none.",
@@ -48,6 +49,7 @@ app.command()(sync)
 app.command()(check)
 app.command("eval", epilog=METRICS_HELP)(evaluate)
 app.add_typer(trace_app, name="trace")
+app.command()(mcp)
 
 
 def _print_version(wanted: bool) -> None:

@@ -34,6 +34,14 @@ class EmbeddingTimeoutError(EmbeddingError):
         super().__init__(f"{embedder} did not answer within {seconds:.3g} s; try again later")
 
 
+class LookupUnavailableError(LookupToolError):
+    """A lookup failed or is switched off; whether there is an answer is not known."""
+
+    def __init__(self, message: str, invocation_id: str) -> None:
+        super().__init__(message)
+        self.invocation_id = invocation_id
+
+
 class KnowledgeError(LookupToolError):
     """Base of what can be wrong with a knowledge base on disk."""
 

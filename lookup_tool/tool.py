@@ -1,31 +1,26 @@
 """`lookup_knowledge` as a LangChain tool: the graph behind one argument, and the error boundary.
 
-What the model sees is text. The result contract is the message's artifact, as plain JSON types.
-Nothing that goes wrong inside ends an agent's run: it comes back as `unavailable`.
+What the model sees is text, or search results. The result contract is the message's artifact, as
+plain JSON types. Nothing that goes wrong inside ends an agent's run: it becomes `unavailable`.
 """
 
 import asyncio
-import logging
-import uuid
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, get_args
 
 from langchain_core.tools import StructuredTool
 from langgraph.prebuilt import ToolRuntime
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lookup_tool.config import LookupConfig, LookupContext, as_groups, groups_of
-from lookup_tool.contracts import HintSummary, LookupResult, RetrievalTrace
+from lookup_tool.content import Content, ContentFormat, content_of
+from lookup_tool.conversation import already_asked, as_repeated
+from lookup_tool.errors import ConfigurationError
 from lookup_tool.graph.app import TOOL_NAME, open_traces
-from lookup_tool.graph.build import draw
-from lookup_tool.graph.nodes import LookupNodes
+from lookup_tool.graph.lookup import Lookup
+from lookup_tool.graph.progress import ReportingContext
 from lookup_tool.knowledge.base import KnowledgeBase
-from lookup_tool.stages.assemble import Findings, assemble
-from lookup_tool.stages.record import record
-from lookup_tool.stages.transform import transform
 from lookup_tool.traces import TraceStore
-
-logger = logging.getLogger(__name__)
 
 DESCRIPTION = (
     "Look up what the documents of this knowledge base say. Call it before you answer any question "
@@ -35,9 +30,6 @@ DESCRIPTION = (
     "once more with other words, or tell the user so. Never fill the gap from memory, and do not "
     "repeat the same query."
 )
-
-RECURSION_LIMIT = 25
-"""Steps of one lookup are at most 9; without a limit of its own, the caller's would apply."""
 
 Groups = Collection[str] | Callable[[ToolRuntime[Any, Any] | None], Collection[str]]
 
@@ -58,6 +50,7 @@ def create_lookup_tool(  # noqa: PLR0913 - the options of the one way in
     groups: Groups | None = None,
     name: str = TOOL_NAME,
     description: str | None = None,
+    content_format: ContentFormat = "text",
 ) -> StructuredTool:
     """Wrap a knowledge base as a tool for agents.
 
@@ -70,26 +63,41 @@ def create_lookup_tool(  # noqa: PLR0913 - the options of the one way in
             by default the `groups` of the runtime's context, else none: public entries only.
         name: Name of the tool.
         description: Tells the model when to call it and what a miss means.
+        content_format: `text`, or `search_result`: content blocks that Anthropic's models cite. A
+            miss is text in both.
 
     Returns:
-        A tool whose content is text for the model and whose artifact is the result contract as
-        plain JSON types.
+        A tool whose content is for the model and whose artifact is the result contract as plain
+        JSON types.
+
+    Raises:
+        ConfigurationError: There is no such content format.
     """
-    settings = config or LookupConfig()
-    store = open_traces(knowledge, traces)
-    lookup = _Lookup(knowledge, settings, store, groups, name)
+    if content_format not in get_args(ContentFormat):
+        raise ConfigurationError(
+            f"unknown content_format {content_format!r}: use {' or '.join(get_args(ContentFormat))}"
+        )
+    lookup = Lookup(knowledge, config or LookupConfig(), open_traces(knowledge, traces), name)
+
+    def look_up(
+        query: str, runtime: ToolRuntime[Any, Any] | None
+    ) -> tuple[Content, dict[str, Any]]:
+        result = lookup(query, lambda: _context(groups, runtime, name))
+        if runtime is not None and already_asked(query, name, runtime):
+            result = as_repeated(result)
+        return content_of(result, content_format), result.model_dump(mode="json")
 
     def call(
         query: str,
         runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]
-    ) -> tuple[str, dict[str, Any]]:
-        return lookup(query, runtime)
+    ) -> tuple[Content, dict[str, Any]]:
+        return look_up(query, runtime)
 
     async def acall(
         query: str,
         runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]
-    ) -> tuple[str, dict[str, Any]]:
-        return await asyncio.to_thread(lookup, query, runtime)
+    ) -> tuple[Content, dict[str, Any]]:
+        return await asyncio.to_thread(look_up, query, runtime)
 
     return StructuredTool.from_function(
         func=call,
@@ -102,73 +110,22 @@ def create_lookup_tool(  # noqa: PLR0913 - the options of the one way in
     )
 
 
-class _Lookup:
-    """One lookup, with the error boundary around it."""
-
-    def __init__(
-        self,
-        knowledge: KnowledgeBase,
-        config: LookupConfig,
-        traces: TraceStore,
-        groups: Groups | None,
-        name: str,
-    ) -> None:
-        self._knowledge = knowledge
-        self._config = config
-        self._traces = traces
-        self._groups = groups
-        self._name = name
-        nodes = LookupNodes(knowledge, config, traces, name)
-        self._graph = draw(nodes).compile(checkpointer=False, name=name)
-
-    def __call__(
-        self, query: str, runtime: ToolRuntime[Any, Any] | None
-    ) -> tuple[str, dict[str, Any]]:
-        try:
-            context = LookupContext(groups=tuple(sorted(self._caller_groups(runtime))))
-            state = self._graph.invoke(
-                {"query": query}, {"recursion_limit": RECURSION_LIMIT}, context=context
-            )
-            result: LookupResult = state["result"]
-        except Exception as error:
-            logger.exception("%s failed", self._name)
-            result = self._unavailable(query, error)
-        return content_of(result), result.model_dump(mode="json")
-
-    def _caller_groups(self, runtime: ToolRuntime[Any, Any] | None) -> frozenset[str]:
-        if callable(self._groups):
-            return as_groups(self._groups(runtime))
-        if self._groups is not None:
-            return as_groups(self._groups)
-        return groups_of(None if runtime is None else runtime.context)
-
-    def _unavailable(self, query: str, error: Exception) -> LookupResult:
-        """Build and record the result of a lookup that failed outside its searches."""
-        prepared = transform(query, self._config.query.model_copy(update={"transform": None}))
-        trace = RetrievalTrace(
-            query=prepared.raw,
-            query_length=prepared.length,
-            query_cut=prepared.cut,
-            transformed_query=prepared.text,
-            hints=HintSummary(),
-            knowledge_version=self._knowledge.version_for(frozenset()),
-            embedder=self._knowledge.embedder,
-            invocation_id=uuid.uuid4().hex,
-            error=type(error).__name__,
-        )
-        result = assemble(Findings(trace=trace), self._config.assemble)
-        failure = record(result, self._traces, self._name, self._config.record)
-        trace = trace.model_copy(update={"record_error": failure})
-        return result.model_copy(update={"retrieval_trace": trace})
-
-
-def content_of(result: LookupResult) -> str:
-    """Return what the model sees: a status line and the packed evidence, or the message alone."""
-    if not result.context_pack.included:
-        return result.message
-    missing = result.completeness_hint.missing_terms
-    note = f" Not mentioned in the evidence: {', '.join(missing)}." if missing else ""
-    return f"{result.message}{note}\n\n{result.context_pack.text}"
+def _context(
+    groups: Groups | None, runtime: ToolRuntime[Any, Any] | None, name: str
+) -> LookupContext:
+    """Say who asks; inside an agent, also where the progress goes."""
+    if callable(groups):
+        own = as_groups(groups(runtime))
+    elif groups is not None:
+        own = as_groups(groups)
+    else:
+        own = groups_of(None if runtime is None else runtime.context)
+    if runtime is None:
+        return LookupContext(groups=tuple(sorted(own)))
+    write = runtime.stream_writer
+    return ReportingContext(
+        groups=tuple(sorted(own)), report=lambda event: write({"tool": name, **event})
+    )
 
 
 def _correction(error: ValidationError | Any) -> str:

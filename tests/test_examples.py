@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from case_builders import ScriptedModel, calls
 from conftest import ROOT
+from langchain_core.messages import AIMessage
 
 from lookup_tool import KnowledgeBase, TraceStore, build_lookup_graph
+from lookup_tool.graph.progress import COUNTS
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 HANDBOOK = ROOT / "examples" / "handbook"
@@ -52,7 +55,8 @@ def test_the_code_of_the_readme_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    names: dict[str, object] = {}
+    asks = calls({"query": "How many days of annual leave do I get?"})
+    names: dict[str, object] = {"model": ScriptedModel(messages=iter([asks, AIMessage("28")]))}
 
     for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
         exec(block, names)
@@ -63,7 +67,30 @@ def test_the_code_of_the_readme_runs(
     said = capsys.readouterr().out
     assert "28 days of annual leave" in said
     assert "True hr/salary-bands.md" in said
+    assert "\nhr/salary-bands.md#the-bands ['vector'" in said
+    stages = re.findall(r"^(\w+) \d+\.\d+$", said, re.MULTILINE)
+    assert stages == [stage for stage in COUNTS if stage != "retrieve_unfiltered"]
     assert said.splitlines()[-1] in {"sufficient", "weak"}
+
+
+def test_the_readme_names_every_event(handbook: KnowledgeBase, traces: TraceStore) -> None:
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (`.*`) \|$", README, re.MULTILINE)
+    told = {
+        stage: set(re.findall(r"`(\w+)`", counts))
+        for stages, counts in rows
+        for stage in re.findall(r"`(\w+)`", stages)
+        if stage in COUNTS
+    }
+    _, question, _ = demo_questions()  # its filter is dropped: every stage runs
+
+    events = list(
+        build_lookup_graph(handbook, traces=traces).stream(
+            {"query": question}, stream_mode="custom"
+        )
+    )
+
+    always = {"stage", "invocationId", "durationMs"}
+    assert {event["stage"]: event.keys() - always for event in events} == told
 
 
 def test_the_handbook_loads_without_a_problem(tmp_path: Path) -> None:

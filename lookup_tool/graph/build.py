@@ -10,7 +10,8 @@ from lookup_tool.graph.edges import (
     after_unfiltered,
 )
 from lookup_tool.graph.nodes import LookupNodes, timed
-from lookup_tool.graph.state import LookupInput, LookupOutput, LookupState
+from lookup_tool.graph.progress import Node, reported
+from lookup_tool.graph.state import GENERATION, LookupInput, LookupOutput, LookupState, reads
 
 LookupStateGraph = StateGraph[LookupState, LookupContext, LookupInput, LookupOutput]
 
@@ -23,14 +24,49 @@ def draw(nodes: LookupNodes) -> LookupStateGraph:
         input_schema=LookupInput,
         output_schema=LookupOutput,
     )
-    graph.add_node("transform_query", timed(nodes.transform_query))
-    graph.add_node("retrieve_filtered", timed(nodes.retrieve_filtered))
-    graph.add_node("retrieve_unfiltered", timed(nodes.retrieve_unfiltered))
-    graph.add_node("build_evidence", timed(nodes.build_evidence))
-    graph.add_node("rerank_evidence", timed(nodes.rerank_evidence))
-    graph.add_node("pack_context", timed(nodes.pack_context))
-    graph.add_node("assemble_result", timed(nodes.assemble_result))
-    graph.add_node("record_trace", nodes.record_trace)
+    graph.add_node("transform_query", stage(nodes.transform_query), input_schema=reads("query"))
+    graph.add_node(
+        "retrieve_filtered",
+        stage(nodes.retrieve_filtered),
+        input_schema=reads(*GENERATION, "transformed", "hints", "found", "attempts"),
+    )
+    graph.add_node(
+        "retrieve_unfiltered",
+        stage(nodes.retrieve_unfiltered),
+        input_schema=reads(*GENERATION, "transformed", "hints", "found", "attempts"),
+    )
+    graph.add_node(
+        "build_evidence",
+        stage(nodes.build_evidence),
+        input_schema=reads(*GENERATION, "found", "attempts"),
+    )
+    graph.add_node(
+        "rerank_evidence",
+        stage(nodes.rerank_evidence),
+        input_schema=reads("evidence", "terms", "hints"),
+    )
+    graph.add_node("pack_context", stage(nodes.pack_context), input_schema=reads("blocks"))
+    graph.add_node(
+        "assemble_result",
+        stage(nodes.assemble_result),
+        input_schema=reads(
+            *(
+                *GENERATION,
+                "transformed",
+                "hints",
+                "terms",
+                "candidate_count",
+                "query_cut",
+                "attempts",
+            ),
+            *("evidence", "blocks", "rerank_trace", "pack"),
+        ),
+    )
+    graph.add_node(
+        "record_trace",
+        reported(nodes.record_trace),
+        input_schema=reads("started", "result"),
+    )
 
     graph.add_edge(START, "transform_query")
     graph.add_conditional_edges(
@@ -70,3 +106,8 @@ def draw(nodes: LookupNodes) -> LookupStateGraph:
     graph.add_edge("assemble_result", "record_trace")
     graph.add_edge("record_trace", END)
     return graph
+
+
+def stage(node: Node) -> Node:
+    """Let a node add its wall time to the result and tell how it went."""
+    return reported(timed(node))

@@ -1,18 +1,18 @@
-"""The conditional edges: each looks at the state and returns the reason for the way it takes."""
+"""The conditional edges: each looks at its part of the state and returns the reason for its way."""
 
 from typing import Literal
 
-from lookup_tool.graph.state import LookupState
+from lookup_tool.graph.state import Attempted, Judged, Planned
 from lookup_tool.stages.transform import Plan
 
 
-def after_transform(state: LookupState) -> Plan:
+def after_transform(state: Planned) -> Plan:
     """Search with the category that the hints agree on, without a filter, or not at all."""
     return state["plan"]
 
 
 def after_filtered(
-    state: LookupState,
+    state: Attempted,
 ) -> Literal["accepted", "filtered_vector_low_quality", "retrieval_error"]:
     """Search again without the filter when the best candidate is below the threshold."""
     match state["attempts"][-1].outcome:
@@ -24,13 +24,13 @@ def after_filtered(
             return "accepted"
 
 
-def after_unfiltered(state: LookupState) -> Literal["searched", "retrieval_error"]:
+def after_unfiltered(state: Attempted) -> Literal["searched", "retrieval_error"]:
     """Go on with what was found, unless the search failed."""
     return "retrieval_error" if state["attempts"][-1].outcome == "error" else "searched"
 
 
 def after_evidence(
-    state: LookupState,
+    state: Judged,
 ) -> Literal["usable_evidence", "filtered_vector_no_evidence", "nothing_usable"]:
     """Search again without the filter when the filtered search left nothing usable."""
     if state["evidence"].blocks:

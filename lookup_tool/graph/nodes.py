@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from time import perf_counter
-from typing import Protocol
 
 from langgraph.runtime import Runtime
 
@@ -19,10 +18,11 @@ from lookup_tool.contracts import (
     StageTiming,
 )
 from lookup_tool.errors import ConfigurationError, KnowledgeChangedError
+from lookup_tool.graph.progress import Node
 from lookup_tool.graph.state import LookupState
 from lookup_tool.knowledge.base import KnowledgeBase
 from lookup_tool.knowledge.hints import HintKind, QueryHints
-from lookup_tool.knowledge.search import Candidate, SearchRequest, SearchResult
+from lookup_tool.knowledge.search import SearchRequest, SearchResult
 from lookup_tool.knowledge.vectors import DIGITS
 from lookup_tool.knowledge.view import View
 from lookup_tool.stages.assemble import Findings, assemble
@@ -30,20 +30,9 @@ from lookup_tool.stages.evidence import EvidenceSet, build_evidence
 from lookup_tool.stages.pack import pack
 from lookup_tool.stages.record import record
 from lookup_tool.stages.rerank import rerank
-from lookup_tool.stages.retrieve import FALLBACKS, Retrieved, count_texts, retrieve
+from lookup_tool.stages.retrieve import FALLBACKS, count_texts, retrieve
 from lookup_tool.stages.transform import plan, transform
 from lookup_tool.traces import TraceStore
-
-
-class Node(Protocol):
-    """A node of the graph."""
-
-    @property
-    def __name__(self) -> str: ...
-
-    def __call__(self, state: LookupState, *, runtime: Runtime[LookupContext]) -> LookupState:
-        """Return the keys that it wrote."""
-        ...
 
 
 def timed(node: Node) -> Node:
@@ -90,6 +79,9 @@ class LookupNodes:
             "hints": hints,
             "plan": plan(transformed, hints, self.config),
             "found": SearchResult(),
+            "terms": (),
+            "candidate_count": 0,
+            "query_cut": False,
             "attempts": (),
             "evidence": EvidenceSet(),
             "blocks": (),
@@ -103,8 +95,7 @@ class LookupNodes:
         hints = state["hints"]
         request = self._request(state["transformed"].text, state, runtime)
         request = replace(request, category=hints.category, category_name=hints.category_name)
-        retrieved = self._search(request, f"category_filter: {hints.because}", (), state)
-        return {"found": retrieved.found, "attempts": (retrieved.attempt,)}
+        return self._search(request, f"category_filter: {hints.because}", state)
 
     def retrieve_unfiltered(
         self, state: LookupState, runtime: Runtime[LookupContext]
@@ -113,9 +104,7 @@ class LookupNodes:
         attempts = state["attempts"]
         query = state["transformed"].raw if attempts else state["transformed"].text
         reason = FALLBACKS[attempts[-1].outcome] if attempts else "no_filter"
-        request = self._request(query, state, runtime)
-        retrieved = self._search(request, reason, state["found"].candidates, state)
-        return {"found": retrieved.found, "attempts": (*attempts, retrieved.attempt)}
+        return self._search(self._request(query, state, runtime), reason, state)
 
     def build_evidence(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
         """Turn candidates into evidence, and note in the attempt how much there is."""
@@ -124,7 +113,8 @@ class LookupNodes:
             found.candidates,
             found.terms,
             evidence_floor=self._evidence_floor(state),
-            midpoint=self._view(state).thresholds.midpoint,
+            rule=self._view(state).thresholds.rule,
+            passages=self._view(state).count(groups_of(runtime.context)),
             minimum_answerability=self.config.evidence.minimum_answerability,
             good_enough=None
             if self.config.retrieval.reference_threshold is None
@@ -143,7 +133,7 @@ class LookupNodes:
         """Order the evidence, and keep the best."""
         blocks, trace = rerank(
             state["evidence"].blocks,
-            state["found"].terms,
+            state["terms"],
             state["hints"].matches,
             self.config.rerank,
             self.config.evidence.max_blocks,
@@ -158,7 +148,7 @@ class LookupNodes:
         """Put the result together."""
         findings = Findings(
             trace=self._trace(state, groups_of(runtime.context)),
-            terms=tuple(state["found"].terms),
+            terms=tuple(state["terms"]),
             evidence=tuple(state["evidence"].blocks),
             blocks=tuple(state["blocks"]),
             rerank_trace=state["rerank_trace"],
@@ -220,15 +210,22 @@ class LookupNodes:
             hints=tuple(state["hints"].matches),
         )
 
-    def _search(
-        self,
-        request: SearchRequest,
-        reason: str,
-        earlier: Sequence[Candidate],
-        state: LookupState,
-    ) -> Retrieved:
-        search = self._view(state).search
-        return retrieve(search, request, reason, self._reference_threshold(state), earlier)
+    def _search(self, request: SearchRequest, reason: str, state: LookupState) -> LookupState:
+        retrieved = retrieve(
+            self._view(state).search,
+            request,
+            reason,
+            self._reference_threshold(state),
+            state["found"].candidates,
+        )
+        found = retrieved.found
+        return {
+            "found": found,
+            "terms": found.terms,
+            "candidate_count": count_texts(found.candidates),
+            "query_cut": found.query_cut,
+            "attempts": (*state["attempts"], retrieved.attempt),
+        }
 
     def _trace(self, state: LookupState, groups: frozenset[str]) -> RetrievalTrace:
         attempts = tuple(state["attempts"])
@@ -238,12 +235,12 @@ class LookupNodes:
         return RetrievalTrace(
             query=transformed.raw,
             query_length=transformed.length,
-            query_cut=transformed.cut or state["found"].query_cut,
+            query_cut=transformed.cut or state["query_cut"],
             transformed_query=transformed.text,
             hints=_summary(state["hints"]),
             attempts=attempts,
             fallback_reason=fallback,
-            candidate_count=count_texts(state["found"].candidates),
+            candidate_count=state["candidate_count"],
             evidence_block_count=len(state["blocks"]),
             answerability=state["evidence"].answerability if searched else None,
             knowledge_version=self._view(state).version_for(groups),

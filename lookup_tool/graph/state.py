@@ -4,7 +4,7 @@ Concrete types only: LangGraph derives from them what a checkpoint may restore. 
 thread may run the graph again, and the first node resets what later ones extend.
 """
 
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 from langgraph.channels import UntrackedValue
 from typing_extensions import TypedDict
@@ -18,6 +18,7 @@ from lookup_tool.contracts import (
     StageTiming,
 )
 from lookup_tool.knowledge.hints import QueryHints
+from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.search import SearchResult
 from lookup_tool.knowledge.view import View
 from lookup_tool.stages.evidence import EvidenceSet
@@ -48,6 +49,17 @@ class LookupState(TypedDict, total=False):
     hints: QueryHints
     plan: Plan
     found: SearchResult
+    """By far the largest part: only the nodes that need it read it."""
+
+    terms: tuple[QueryTerm, ...]
+    """Terms of the query that was searched for last."""
+
+    candidate_count: int
+    """Different texts that post-processing receives."""
+
+    query_cut: bool
+    """The embedder read only the query's ends."""
+
     attempts: tuple[RetrievalAttempt, ...]
     evidence: EvidenceSet
     blocks: tuple[EvidenceBlock, ...]
@@ -57,7 +69,39 @@ class LookupState(TypedDict, total=False):
     timings: tuple[StageTiming, ...]
 
 
+GENERATION = ("view", "version")
+"""Keys of what a lookup looks into."""
+
+
+class Planned(TypedDict):
+    """What decides after the query is prepared."""
+
+    plan: Plan
+
+
+class Attempted(TypedDict):
+    """What decides after a search."""
+
+    attempts: tuple[RetrievalAttempt, ...]
+
+
+class Judged(Attempted):
+    """What decides after post-processing."""
+
+    evidence: EvidenceSet
+
+
 class LookupOutput(TypedDict):
     """What the caller gets."""
 
     result: LookupResult
+
+
+def reads(*keys: str) -> type[Any]:
+    """Narrow the state to what one node reads, and what every stage reports.
+
+    LangGraph hands a node the whole state otherwise, and tracers keep a copy of it for each.
+    """
+    hints = get_type_hints(LookupState, include_extras=True)
+    narrow: Any = TypedDict  # its static form takes only literal keys
+    return narrow("Reads", {key: hints[key] for key in ("invocation_id", "timings", *keys)})

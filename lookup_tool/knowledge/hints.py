@@ -2,10 +2,11 @@
 
 Titles, aliases, keywords, entities and categories are phrases of atoms. A query's n-grams are
 looked up in the phrase table of the generation, longest first. A category filter is derived only
-when everything that was recognized agrees on one category: a wrong filter costs a search.
+when what was recognized agrees on one category and the texts bear it out: a wrong filter costs a
+search, and may hide the answer.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +17,10 @@ HintKind = Literal["title", "keyword", "entity", "category"]
 
 MAX_PHRASE = 40
 """Atoms of the longest phrase; in unspaced scripts, that is characters."""
+
+CONCENTRATION = 0.7
+"""Measured on three document sets with categories: from .65 on, filters were right more than nine
+times out of ten; without this check, on one of them, every other one was wrong."""
 
 MAX_TITLES = 20
 """Titles that are listed when a phrase fits many entries."""
@@ -132,19 +137,37 @@ def longest_first(grams: Iterable[tuple[int, int, str]], known: set[str]) -> lis
     return list(dict.fromkeys(picked))
 
 
-def derive_category(matches: Iterable[HintMatch]) -> tuple[str | None, str]:
+def derive_category(
+    matches: Iterable[HintMatch], share: Callable[[str, str], float | None]
+) -> tuple[str | None, str]:
     """Return the category that the recognized phrases agree on, and what it rests on.
 
-    A phrase allows the categories of the entries that it stands for; an entry without a category
-    competes like any other. At least one phrase must belong to one category only, and no other
-    phrase may contradict it.
+    A phrase decides when its entries have one category and the texts bear it out: at least
+    `CONCENTRATION` of the passages with its words lie there. One that the texts use everywhere says
+    nothing, one that stands for entries of several categories must allow what the others decide,
+    and an entry without a category competes like any other.
+
+    Args:
+        matches: What was recognized.
+        share: Share of the permitted passages with the words of a phrase that lie in a category;
+            None when no passage has them.
     """
     allowed: dict[str, set[str | None]] = {}
-    written: dict[str, str] = {}
+    written: dict[str, HintMatch] = {}
     for match in matches:
         allowed.setdefault(match.key, set()).update(match.categories)
-        written.setdefault(match.key, f"{match.kind}:{match.text}")
-    deciding = [written[key] for key, categories in allowed.items() if len(categories) == 1]
-    common = set.intersection(*allowed.values()) if allowed else set()
-    category = common.pop() if deciding and common else None
-    return (None, "") if category is None else (category, ", ".join(deciding))
+        written.setdefault(match.key, match)
+    decided: dict[str, str | None] = {}
+    for key, categories in allowed.items():
+        category = next(iter(categories)) if len(categories) == 1 else None
+        if category is not None:
+            concentration = share(written[key].text, category)
+            if concentration is None or concentration >= CONCENTRATION:
+                decided[key] = category
+    several = [categories for categories in allowed.values() if len(categories) > 1]
+    nowhere = any(categories == {None} for categories in allowed.values())
+    category = next(iter(decided.values()), None)
+    agreed = set(decided.values()) == {category} and all(category in each for each in several)
+    if category is None or nowhere or not agreed:
+        return None, ""
+    return category, ", ".join(f"{written[key].kind}:{written[key].text}" for key in decided)

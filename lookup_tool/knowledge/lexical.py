@@ -11,6 +11,7 @@ ours: a library's index has the statistics of every row baked in.
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import log1p
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,10 @@ K1 = 1.5
 B = 0.75
 """Saturation and length normalization of BM25, the usual values (Manning, Raghavan and Schuetze,
 Introduction to Information Retrieval, section 11.4.3)."""
+
+HEADING_WEIGHT = 2
+"""How often a term in the title or a heading counts (Robertson, Zaragoza and Taylor, Simple BM25
+extension to multiple weighted fields, CIKM 2004)."""
 
 # A word with a digit, or in capitals.
 _IDENTIFIER = regex.compile(r"[^\s]*\p{Nd}[^\s]*|\b\p{Lu}[\p{Lu}.&]+\b")
@@ -134,12 +139,13 @@ class LexicalIndex:
             for pair, row in zip(passages, rows or [-1] * len(passages), strict=True)
         ]
         vocabulary, ids, lengths, heads = terms_.take(places)
+        everyone = len(passages) if public is None else public
         return cls(
             vocabulary,
             ids=ids,
             starts=np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)]),
             heads=heads,
-            **_postings(ids, lengths, len(vocabulary), len(passages) if public is None else public),
+            **_postings(ids, lengths, heads, len(vocabulary), everyone),
         )
 
     def save(self, folder: Path) -> None:
@@ -197,6 +203,19 @@ class LexicalIndex:
                 rarity = self._rarity(int(self._frequency[number]))
                 scores[rows] += np.float32(rarity) * self._posting_weights[start:stop]
         return scores
+
+    def rows_with(self, text: str) -> NDArray[np.int32]:
+        """Return the rows that have every term of a text, in order; none for a text without."""
+        found = [self._rows_of(term) for term in dict.fromkeys(terms(text))]
+        rarest_first = sorted(found, key=len)
+        return reduce(_both, rarest_first) if rarest_first else np.zeros(0, dtype=np.int32)
+
+    def _rows_of(self, term: str) -> NDArray[np.int32]:
+        number = self._vocabulary.get(term)
+        if number is None:
+            return np.zeros(0, dtype=np.int32)
+        start, stop = self._posting_starts[number : number + 2]
+        return self._posting_rows[start:stop]
 
     def _rarity(self, frequency: int) -> float:
         """Return the inverse document frequency; one is added so that it is positive."""
@@ -290,19 +309,30 @@ class _Terms:
         return vocabulary, number[taken], lengths[wanted].astype(np.int64), heads[wanted]
 
 
+def _both(some: NDArray[np.int32], others: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return what stands in two ordered arrays, of which the first is the shorter."""
+    places = np.searchsorted(others, some)
+    inside = places < len(others)
+    return some[inside][others[places[inside]] == some[inside]]
+
+
 def _postings(
-    ids: NDArray[np.int32], lengths: NDArray[np.int64], terms_: int, public: int
+    ids: NDArray[np.int32],
+    lengths: NDArray[np.int64],
+    heads: NDArray[np.int32],
+    terms_: int,
+    public: int,
 ) -> dict[str, NDArray[Any]]:
     """Count terms in passages, and weigh the counts by the statistics of the public rows."""
     owner = np.repeat(np.arange(len(lengths)), lengths)
-    pairs = ids * np.int64(len(lengths) or 1) + owner
-    pairs.sort()  # `numpy.unique` would sort a copy
-    firsts = np.flatnonzero(np.diff(pairs, prepend=-1))
-    counts = np.diff(firsts, append=len(pairs))
-    pairs = pairs[firsts]
+    place = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    worth = np.where(place < heads[owner], HEADING_WEIGHT, 1)
+    pairs, which = np.unique(ids * np.int64(len(lengths) or 1) + owner, return_inverse=True)
     numbers, rows = np.divmod(pairs, len(lengths) or 1)
-    usual = float(lengths[:public].mean()) if public and lengths[:public].any() else 1.0
-    size = 1 - B + B * lengths[rows] / usual
+    counts = np.bincount(which, worth, len(pairs))
+    weighted = lengths + (HEADING_WEIGHT - 1) * heads
+    usual = float(weighted[:public].mean()) if public and weighted[:public].any() else 1.0
+    size = 1 - B + B * weighted[rows] / usual
     frequency = np.bincount(numbers[rows < public], minlength=terms_ + 1)
     return {
         "posting_starts": np.searchsorted(numbers, np.arange(terms_ + 1)),

@@ -12,7 +12,6 @@ from lookup_tool.knowledge.hints import (
     MAX_TITLES,
     HintMatch,
     QueryHints,
-    derive_category,
     longest_first,
     ngrams,
 )
@@ -109,6 +108,8 @@ class PassageStore:
     def hints(self, query: str, access: Sequence[int]) -> QueryHints:
         """Recognize phrases in a query; what is not permitted does not exist.
 
+        The category to filter by is not derived here.
+
         Args:
             query: Any text.
             access: Numbers of the access sets that the caller may read.
@@ -150,13 +151,10 @@ class PassageStore:
                ORDER BY e.source LIMIT ?3)""",
             [json.dumps(picked), permitted, MAX_TITLES],
         )
-        category, because = derive_category(matches)
         return QueryHints(
             matches=matches,
             titles=tuple(title for _, title in entries[1:]),
             entry_count=entries[0][0],
-            category=category,
-            because=because,
         )
 
     def matched_phrases(
@@ -174,6 +172,16 @@ class PassageStore:
         for source, kind, text in found:
             matches[source] = (*matches.get(source, ()), (kind, text))
         return matches
+
+    def entry_rows(self, entries: Iterable[str]) -> dict[str, slice]:
+        """Return the rows of entries, which stand together."""
+        found = self._all(
+            """SELECT e.source, min(p.row), max(p.row) + 1
+               FROM json_each(?) wanted JOIN entries e ON e.source = wanted.value
+               JOIN passages p ON p.entry = e.id GROUP BY e.id""",
+            [json.dumps(list(entries))],
+        )
+        return {source: slice(start, stop) for source, start, stop in found}
 
     def _all(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         with self._lock:

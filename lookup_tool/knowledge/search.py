@@ -56,6 +56,9 @@ class Candidate:
     bm25: float
     """BM25 score, 0 or more."""
 
+    entry_similarity: float
+    """Normalized similarity of its whole entry to the query, in [0, 1]."""
+
     found_by: tuple[str, ...]
     """`vector`, `lexical`, or both; empty for one that only an earlier attempt found."""
 
@@ -105,6 +108,14 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
     matches = snapshot.lexical.matches(rows, terms)
     passages = snapshot.store.passages(rows.tolist())
     hints = _metadata_hints(snapshot.store, passages.values(), request.hints)
+    entries = snapshot.store.entry_rows({passage.entry for passage in passages.values()})
+    of_entry = dict(
+        zip(
+            entries,
+            snapshot.vectors.mean_similarity(vector, list(entries.values())).tolist(),
+            strict=True,
+        )
+    )
     nearest, best = set(by_vector.tolist()), set(by_bm25.tolist())
     columns = zip(
         rows.tolist(),
@@ -122,6 +133,7 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
             text_id=text_id,
             similarity=similarity,
             bm25=score,
+            entry_similarity=of_entry[passages[row].entry],
             found_by=("vector",) * (row in nearest) + ("lexical",) * (row in best),
             in_text=in_text,
             in_heading=in_heading,

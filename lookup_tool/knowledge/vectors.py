@@ -86,6 +86,22 @@ class VectorIndex:
         """Return the similarity of each row to a unit vector of shape (d,)."""
         return _similarity(self._vectors[rows] @ query)
 
+    def mean_similarity(
+        self, query: NDArray[np.float32], runs: Sequence[slice]
+    ) -> NDArray[np.float64]:
+        """Return the similarity of the mean of each run of rows, none empty, to a unit vector."""
+        if not runs:
+            return np.zeros(0, dtype=np.float64)
+        sums = np.stack([self._vectors[run].sum(axis=0) for run in runs])
+        lengths = np.linalg.norm(sums, axis=1)
+        return _similarity(np.divide(sums @ query, lengths, where=lengths > 0, out=lengths * 0))
+
+
+def rows_in(rows: NDArray[np.int32], slices: Sequence[slice]) -> int:
+    """Count the rows, in order, that lie in these slices."""
+    bounds = [(part.start, part.stop) for part in slices]
+    return sum(int(np.diff(np.searchsorted(rows, pair))[0]) for pair in bounds)
+
 
 def _similarity(products: NDArray[np.float32]) -> NDArray[np.float64]:
     """Turn inner products of unit vectors into normalized similarities in [0, 1]."""

@@ -5,6 +5,7 @@ phrases and entries exist for that call.
 """
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from langchain_core.embeddings import Embeddings
@@ -12,11 +13,12 @@ from langchain_core.embeddings import Embeddings
 from lookup_tool.config import EmbeddingConfig
 from lookup_tool.embeddings import Embedder, Thresholds
 from lookup_tool.errors import EmbedderMismatchError, SourceNotFoundError
-from lookup_tool.knowledge.hints import QueryHints
+from lookup_tool.knowledge.hints import QueryHints, derive_category
 from lookup_tool.knowledge.passage_store import StoredEntry
 from lookup_tool.knowledge.search import SearchRequest, SearchResult, search
 from lookup_tool.knowledge.snapshot import Manifest, Snapshot
 from lookup_tool.knowledge.tokens import bound, visible
+from lookup_tool.knowledge.vectors import rows_in
 
 SAME_VECTOR = 0.999
 """Least cosine between a stored vector and the same text embedded again by the same model."""
@@ -66,7 +68,16 @@ class View:
 
     def hints(self, query: str, groups: frozenset[str] = frozenset()) -> QueryHints:
         """Return what L0 recognizes in a query, among what these groups may see."""
-        return self.snapshot.store.hints(query, self.snapshot.permitted(groups))
+        found = self.snapshot.store.hints(query, self.snapshot.permitted(groups))
+        category, because = derive_category(found.matches, partial(self._share, groups))
+        return replace(found, category=category, because=because)
+
+    def _share(self, groups: frozenset[str], text: str, category: str) -> float | None:
+        """Return how much of what these groups may see of a phrase lies in a category."""
+        rows = self.snapshot.lexical.rows_with(text)
+        everywhere = rows_in(rows, self.snapshot.vectors.slices(groups))
+        there = rows_in(rows, self.snapshot.vectors.slices(groups, category))
+        return there / everywhere if everywhere else None
 
     def read(self, source: str, groups: frozenset[str] = frozenset()) -> StoredEntry:
         """Return an entry, or the section with this source.

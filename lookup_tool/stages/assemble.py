@@ -90,10 +90,12 @@ def _message(status: EvidenceStatus, findings: Findings) -> str:
             "base holds an answer is not known: try again later, or say that it is unavailable."
         )
     if status == "no_evidence":
+        category = (findings.trace.attempts[0].filter or {}).get("category")
+        first = f", those of the category {category!r} first" if category else ""
         return (
             f"The knowledge base holds no evidence on this ({findings.searched} passages were "
-            "searched). Repeating the same query will not help: try once with other words, or "
-            "tell the user that the documents do not answer this. Do not answer from memory."
+            f"searched{first}). Repeating the same query will not help: try once with other words, "
+            "or tell the user that the documents do not answer this. Do not answer from memory."
         )
     if not findings.pack.included:
         return (

@@ -4,7 +4,8 @@ A signal is a small function in `SIGNALS` that returns its strength in [0, 1] an
 Add one there, with its weight in `RerankConfig`. Hints move the order; they add no block.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lookup_tool.config import RerankConfig
@@ -36,6 +37,11 @@ class Question:
     best_bm25: float
     """Best BM25 score among the blocks; 1 when none has any."""
 
+    passages: Mapping[str, int]
+    """How many passages of each entry were found."""
+
+
+_MANY = 5
 
 Signal = Callable[[Evidence, Question], tuple[float, str]]
 _Contribution = tuple[str, float, str]
@@ -60,11 +66,15 @@ def rerank(
     Returns:
         The best blocks, and for each how its score came about.
     """
+    passages: Counter[str] = Counter()
+    for block in blocks:
+        passages[block.entry] += len(block.text_ids)
     question = Question(
         terms=terms,
         shares=term_shares(terms),
         phrases=tuple(_located(hints, terms)),
         best_bm25=max((block.bm25 for block in blocks), default=0.0) or 1.0,
+        passages=passages,
     )
     scored: list[tuple[float, int, Evidence, list[_Contribution]]] = []
     for before, block in enumerate(blocks, start=1):
@@ -103,19 +113,14 @@ def _coverage(block: Evidence, question: Question) -> tuple[float, str]:
     return coverage(block.in_text, question.shares), _mentioned(block.in_text, question.terms)
 
 
-def _heading(block: Evidence, question: Question) -> tuple[float, str]:
-    return coverage(block.in_heading, question.shares), _mentioned(block.in_heading, question.terms)
+def _entry(block: Evidence, question: Question) -> tuple[float, str]:
+    return block.entry_similarity, block.entry
 
 
-def _phrase(block: Evidence, question: Question) -> tuple[float, str]:
-    """Count pairs of neighbouring terms of which at least one has content."""
-    terms = question.terms
-    pairs = [
-        place for place in range(len(terms) - 1) if terms[place].weight or terms[place + 1].weight
-    ]
-    side_by_side = [place for place in pairs if place in block.pairs]
-    shown = [f"{terms[place].surface} {terms[place + 1].surface}" for place in side_by_side]
-    return len(side_by_side) / len(pairs) if pairs else 0.0, ", ".join(shown[:5])
+def _siblings(block: Evidence, question: Question) -> tuple[float, str]:
+    """Count the other passages of the entry that were found; five are as good as more."""
+    others = question.passages[block.entry] - 1
+    return min(others, _MANY) / _MANY, f"{others} more of {block.entry}"
 
 
 def _hint(kind: str) -> Signal:
@@ -135,8 +140,8 @@ SIGNALS: tuple[tuple[str, Signal], ...] = (
     ("similarity", _similarity),
     ("bm25", _bm25),
     ("coverage", _coverage),
-    ("heading", _heading),
-    ("phrase", _phrase),
+    ("entry", _entry),
+    ("siblings", _siblings),
     ("title_hint", _hint("title")),
     ("keyword_hint", _hint("keyword")),
     ("entity_hint", _hint("entity")),

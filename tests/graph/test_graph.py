@@ -52,6 +52,7 @@ def test_the_drawing_shows_every_edge_with_its_reason(
     }
 
 
+SEARCH = {"found", "terms", "candidate_count", "query_cut", "attempts", "timings"}
 WRITES = {
     "transform_query": {
         "invocation_id",
@@ -62,6 +63,9 @@ WRITES = {
         "version",
         "plan",
         "found",
+        "terms",
+        "candidate_count",
+        "query_cut",
         "attempts",
         "evidence",
         "blocks",
@@ -69,8 +73,8 @@ WRITES = {
         "pack",
         "timings",
     },
-    "retrieve_filtered": {"found", "attempts", "timings"},
-    "retrieve_unfiltered": {"found", "attempts", "timings"},
+    "retrieve_filtered": SEARCH,
+    "retrieve_unfiltered": SEARCH,
     "build_evidence": {"evidence", "attempts", "timings"},
     "rerank_evidence": {"blocks", "rerank_trace", "timings"},
     "pack_context": {"pack", "timings"},
