@@ -30,6 +30,22 @@ class PassageConfig(Section):
     """A last piece under this joins the one before it."""
 
 
+class EmbeddingConfig(Section):
+    """How an embedder is called that may be far away; one that runs in this process just is."""
+
+    query_timeout: float = Field(default=30.0, gt=0)
+    """Seconds until a lookup without a vector is `unavailable`, all attempts included."""
+
+    batch_timeout: float = Field(default=300.0, gt=0)
+    """Seconds until a batch of passages is given up or tried again."""
+
+    attempts: int = Field(default=4, ge=1)
+    """Calls until an embedder that is busy or not reachable is given up."""
+
+    first_wait: float = Field(default=0.5, ge=0)
+    """Seconds before the second attempt; doubled before each further one."""
+
+
 class QueryConfig(Section):
     """How a query is prepared."""
 
@@ -166,6 +182,7 @@ class LookupConfig(Section):
     """All settings of a lookup."""
 
     passages: PassageConfig = PassageConfig()
+    embedding: EmbeddingConfig = EmbeddingConfig()
     query: QueryConfig = QueryConfig()
     hints: HintsConfig = HintsConfig()
     retrieval: RetrievalConfig = RetrievalConfig()

@@ -168,7 +168,8 @@ def test_problems_are_listed_and_stop_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["ingest", "ask", "info", "show", "graph", "trace list", "trace show"]
+    "command",
+    ["ingest", "sync", "check", "ask", "info", "show", "graph", "trace list", "trace show"],
 )
 def test_every_command_has_help(command: str) -> None:
     assert "Usage: lookup-tool" in run(*command.split(), "--help").out
