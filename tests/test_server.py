@@ -180,13 +180,13 @@ async def test_over_stdio_with_groups_of_the_operator(
 NOISY = """
 import sys
 from lookup_tool.cli import main
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge.view import View
 
-search = KnowledgeBase.search
+search = View.search
 def noisy(self, request):
     print("a stray line")
     return search(self, request)
-KnowledgeBase.search = noisy
+View.search = noisy
 main(["--debug", "mcp", *sys.argv[1:]])
 """
 
