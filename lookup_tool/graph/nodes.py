@@ -179,6 +179,12 @@ class LookupNodes:
         return _rounded(self.config.retrieval.reference_threshold, own)
 
     @property
+    def _reference_ratio(self) -> float | None:
+        """A threshold that is set is final."""
+        settings = self.config.retrieval
+        return settings.reference_ratio if settings.reference_threshold is None else None
+
+    @property
     def _evidence_floor(self) -> float:
         own = self.knowledge.thresholds.evidence_floor
         return _rounded(self.config.retrieval.evidence_floor, own)
@@ -201,6 +207,7 @@ class LookupNodes:
             reason,
             self._reference_threshold,
             state["found"].candidates,
+            self._reference_ratio,
         )
         found = retrieved.found
         return {

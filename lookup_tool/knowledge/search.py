@@ -38,6 +38,9 @@ class SearchRequest:
     hints: tuple[HintMatch, ...] = ()
     """Phrases to look for in the candidates' metadata."""
 
+    probe: bool = False
+    """Measure the best similarity without the category too."""
+
     also: tuple[int, ...] = ()
     """Rows that an earlier attempt of the same lookup found, to be scored for this query too."""
 
@@ -82,6 +85,9 @@ class SearchResult:
     terms: tuple[QueryTerm, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     """Best similarity first, ties by row."""
+
+    unfiltered_top_similarity: float | None = None
+    """Best similarity without the category; None when it was not asked for, or nothing is there."""
 
     query_cut: bool = False
     """The embedder reads less than the query, and read its beginning and its end."""
@@ -143,7 +149,16 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
         for row, text_id, similarity, score, in_text, in_heading, pairs in columns
     ]
     candidates.sort(key=lambda found: (-found.similarity, found.passage.row))
-    return SearchResult(terms, tuple(candidates))
+    top = _top_similarity(snapshot, vector, request.groups) if request.probe else None
+    return SearchResult(terms, tuple(candidates), top)
+
+
+def _top_similarity(
+    snapshot: Snapshot, vector: NDArray[np.float32], groups: frozenset[str]
+) -> float | None:
+    """Return the best similarity among everything that these groups may see."""
+    _, similarities = snapshot.vectors.search(vector, snapshot.vectors.slices(groups), 1)
+    return float(similarities[0]) if len(similarities) else None
 
 
 def _distinct(
