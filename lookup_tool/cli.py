@@ -144,6 +144,9 @@ def info(
         "embedder": f"{manifest.embedder.name}, {manifest.embedder.dimension} dimensions",
         "reference threshold": thresholds.reference_threshold,
         "evidence floor": thresholds.evidence_floor,
+        "thresholds from": "the embedder; see `lookup-tool calibrate`"
+        if manifest.calibrated_at is None
+        else f"these documents, calibrated {manifest.calibrated_at}",
         "version": knowledge.version,
         "built": manifest.created_at,
     }.items():

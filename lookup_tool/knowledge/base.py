@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
@@ -28,9 +29,10 @@ from lookup_tool.knowledge.documents import (
 )
 from lookup_tool.knowledge.folder import load_folder
 from lookup_tool.knowledge.hints import QueryHints, derive_category
-from lookup_tool.knowledge.passage_store import StoredEntry
+from lookup_tool.knowledge.passage_store import StoredEntry, StoredPassage
 from lookup_tool.knowledge.search import SearchRequest, SearchResult, search
 from lookup_tool.knowledge.snapshot import Manifest, Snapshot, open_current
+from lookup_tool.knowledge.thresholds import replace_thresholds
 from lookup_tool.knowledge.tokens import bound, visible
 from lookup_tool.knowledge.vectors import rows_in
 
@@ -253,6 +255,29 @@ class KnowledgeBase:
         if found is None:
             raise SourceNotFoundError(self.path, f"no entry {source!r} that you may read")
         return found
+
+    def sample(self, size: int, groups: frozenset[str] = frozenset()) -> list[StoredPassage]:
+        """Return passages that these groups may see, evenly spread over categories and entries.
+
+        Args:
+            size: Most passages to return.
+            groups: Access groups of the caller.
+        """
+        slices = self._snapshot.vectors.slices(groups)
+        rows = np.concatenate([np.arange(s.start, s.stop) for s in slices] or [np.zeros(0, int)])
+        places = np.linspace(0, len(rows), min(size, len(rows)), endpoint=False).astype(int)
+        return list(self._snapshot.store.passages(rows[places].tolist()).values())
+
+    def set_thresholds(self, thresholds: Thresholds) -> None:
+        """Write other thresholds, measured on what is opened here, into the knowledge base.
+
+        Lookups in this process use them at once; the version stays as it is.
+
+        Raises:
+            KnowledgeBusyError: Another process is writing.
+            KnowledgeError: It was built again meanwhile, is damaged, or cannot be written.
+        """
+        self._snapshot.manifest = replace_thresholds(self.path, self.manifest, thresholds)
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Find passages by vector and by BM25; each has its true similarity to the query.

@@ -19,6 +19,7 @@ from lookup_tool.knowledge.lexical import LexicalIndex
 from lookup_tool.knowledge.passage_store import EntryRecord, write_passages
 from lookup_tool.knowledge.passages import GAP, Passage, cut, display_title
 from lookup_tool.knowledge.snapshot import EmbedderRecord, Manifest, write_generation, writing
+from lookup_tool.knowledge.thresholds import thresholds_for
 from lookup_tool.knowledge.tokens import fold
 from lookup_tool.knowledge.vectors import Segment
 
@@ -59,6 +60,7 @@ def build_generation(  # noqa: PLR0913 - the ingredients of one build
         pieces = _with_gaps(pieces, usable)
         layout = _Layout(entries, pieces, usable)
         vectors = np.ascontiguousarray(vectors[layout.order])
+        thresholds, calibrated_at = thresholds_for(into, embedder)
         manifest = Manifest(
             versions=layout.versions(f"{embedder.name} {settings.model_dump_json()}"),
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -71,7 +73,8 @@ def build_generation(  # noqa: PLR0913 - the ingredients of one build
                 loads_by_name=embedder.loads_by_name,
                 max_characters=embedder.max_characters if pieces else None,
             ),
-            thresholds=embedder.thresholds,
+            thresholds=thresholds,
+            calibrated_at=calibrated_at,
             passage_settings=settings,
             access_sets=tuple(layout.access_sets),
             segments=tuple(layout.segments),

@@ -11,7 +11,7 @@ from lookup_tool.knowledge.hints import HintMatch
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.passage_store import PassageStore, StoredPassage
 from lookup_tool.knowledge.snapshot import Snapshot
-from lookup_tool.knowledge.vectors import DIGITS
+from lookup_tool.knowledge.vectors import DIGITS, outside
 
 MAX_COPIES = 20
 """Passages with the same text that one search returns; more are not named as duplicates."""
@@ -37,6 +37,9 @@ class SearchRequest:
 
     hints: tuple[HintMatch, ...] = ()
     """Phrases to look for in the candidates' metadata."""
+
+    hidden: str | None = None
+    """Source of an entry that is left out as if it were not there, to measure what then comes."""
 
     probe: bool = False
     """Measure the best similarity without the category too."""
@@ -103,6 +106,8 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
     """
     terms = snapshot.lexical.query_terms(request.query, (hint.text for hint in request.hints))
     slices = snapshot.vectors.slices(request.groups, request.category)
+    if request.hidden is not None:
+        slices = outside(slices, snapshot.store.entry_rows([request.hidden]).values())
     scores = snapshot.lexical.scores(terms)
     by_vector = _distinct(
         lambda k: snapshot.vectors.search(vector, slices, k)[0], snapshot, request.candidates

@@ -78,6 +78,9 @@ class Manifest(StoredModel):
 
     embedder: EmbedderRecord
     thresholds: Thresholds
+    calibrated_at: str | None = None
+    """When the thresholds were measured on these documents; None: they are the embedder's."""
+
     passage_settings: PassageConfig
     access_sets: tuple[frozenset[str] | None, ...]
     """By number; None is public, an empty one nobody."""
@@ -90,6 +93,7 @@ class Snapshot:
     """One opened generation."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
         self.manifest = manifest
         try:
             vectors: NDArray[np.float32] = np.load(
@@ -175,7 +179,7 @@ def write_generation(root: Path, manifest: Manifest, fill: Callable[[Path], None
 def _seal(folder: Path, manifest: Manifest) -> None:
     """Write the manifest with the checksum of every file, and flush all to disk."""
     files = {
-        path.relative_to(folder).as_posix(): _file_record(path)
+        path.relative_to(folder).as_posix(): file_record(path)
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
@@ -240,7 +244,8 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _file_record(path: Path) -> FileRecord:
+def file_record(path: Path) -> FileRecord:
+    """Return the size and the checksum of a file."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return FileRecord(size=path.stat().st_size, sha256=digest)

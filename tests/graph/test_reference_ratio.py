@@ -35,7 +35,8 @@ def guided(make: Make) -> KnowledgeBase:
 
 def look(knowledge: KnowledgeBase, *groups: str, **retrieval: float) -> LookupResult:
     config = LookupConfig(
-        retrieval=RetrievalConfig(**retrieval), evidence=EvidenceConfig(minimum_answerability=0)
+        retrieval=RetrievalConfig.model_validate(retrieval),
+        evidence=EvidenceConfig(minimum_answerability=0),
     )
     graph = build_lookup_graph(knowledge, config=config, traces=TraceStore("sqlite://"))
     context = LookupContext(groups=groups)
