@@ -3,13 +3,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 
-.PHONY: demo test lint check clean
+.PHONY: demo test soak notebooks lint check clean
 
 demo: .venv/.installed
 	$(BIN)/python examples/demo.py
 
 test: .venv/.installed-test
 	$(BIN)/python -m pytest -n auto
+
+soak: .venv/.installed-test
+	$(BIN)/python tests/soak.py
+
+notebooks: .venv/.installed-test
+	$(BIN)/python notebooks/execute.py
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .

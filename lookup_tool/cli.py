@@ -16,8 +16,20 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from lookup_tool.commands.console import AsJson, Groups, KnowledgePath, TracesUrl, bars, err, out
+from lookup_tool.commands.calibrate import calibrate
+from lookup_tool.commands.console import (
+    PHASES,
+    AsJson,
+    Groups,
+    KnowledgePath,
+    TracesUrl,
+    bars,
+    err,
+    out,
+    print_problems,
+)
 from lookup_tool.commands.evaluate import METRICS_HELP, evaluate
+from lookup_tool.commands.sync import check, sync
 from lookup_tool.commands.traces import trace_app
 from lookup_tool.config import LookupConfig, LookupContext
 from lookup_tool.contracts import LookupResult
@@ -25,7 +37,7 @@ from lookup_tool.embeddings import DEFAULT
 from lookup_tool.errors import ConfigurationError, LookupToolError
 from lookup_tool.graph.app import build_lookup_graph, open_traces
 from lookup_tool.knowledge.base import KnowledgeBase
-from lookup_tool.knowledge.documents import LoadReport
+from lookup_tool.server import mcp
 
 app = typer.Typer(
     help="Answers from your documents with evidence, or says plainly that there is none.",
@@ -34,11 +46,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+app.command()(sync)
+app.command()(check)
 app.command("eval", epilog=METRICS_HELP)(evaluate)
+app.command()(calibrate)
 app.add_typer(trace_app, name="trace")
-
-_MAX_PROBLEMS = 50
-_PHASES = {"read": "Reading files", "cut": "Cutting", "embed": "Embedding", "index": "Indexing"}
+app.command()(mcp)
 
 
 def _print_version(wanted: bool) -> None:
@@ -71,17 +84,17 @@ def ingest(
 ) -> None:
     """Build a knowledge base from a folder of markdown files.
 
-    An existing one is replaced by one atomic switch. Files with problems are listed with the
-    remedy; they never stop the others.
+    An existing one is replaced by one atomic switch; nothing is taken from it, which `sync` does.
+    Files with problems are listed with the remedy; they never stop the others.
 
     Example: `lookup-tool ingest examples/handbook --into kb`
     """
     with (
-        bars(_PHASES) as step,
+        bars(PHASES) as step,
         KnowledgeBase.build(docs, into, embedder=embedder, progress=step) as knowledge,
     ):
         report, manifest = knowledge.report, knowledge.manifest
-    _print_problems(report)
+    print_problems(report)
     out.print(
         f"{report.entries} entries, {manifest.passages} passages and {len(manifest.categories)} "
         f"categories in {into} (version {knowledge.version})"
@@ -236,22 +249,6 @@ def _history(result: LookupResult) -> Iterator[str]:
         yield f"not mentioned: {', '.join(result.completeness_hint.missing_terms)}"
     stages = [timing.stage for timing in trace.timings if timing.stage != "framework"]
     yield f"path: {' -> '.join(stages)}"
-
-
-def _print_problems(report: LoadReport) -> None:
-    errors = sum(1 for problem in report.problems if problem.level == "error")
-    for problem in report.problems[:_MAX_PROBLEMS]:
-        style = "red" if problem.level == "error" else "yellow"
-        err.print(Text(f"{problem.level}: {problem}", style=style))
-    if len(report.problems) > _MAX_PROBLEMS:
-        err.print(f"... and {len(report.problems) - _MAX_PROBLEMS} more")
-    if report.problems:
-        warnings = len(report.problems) - errors
-        err.print(f"{_counted(warnings, 'warning')}, {_counted(errors, 'error')}")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -30,6 +30,22 @@ class PassageConfig(Section):
     """A last piece under this joins the one before it."""
 
 
+class EmbeddingConfig(Section):
+    """How an embedder is called that may be far away; one that runs in this process just is."""
+
+    query_timeout: float = Field(default=30.0, gt=0)
+    """Seconds until a lookup without a vector is `unavailable`, all attempts included."""
+
+    batch_timeout: float = Field(default=300.0, gt=0)
+    """Seconds until a batch of passages is given up or tried again."""
+
+    attempts: int = Field(default=4, ge=1)
+    """Calls until an embedder that is busy or not reachable is given up."""
+
+    first_wait: float = Field(default=0.5, ge=0)
+    """Seconds before the second attempt; doubled before each further one."""
+
+
 class QueryConfig(Section):
     """How a query is prepared."""
 
@@ -110,6 +126,9 @@ class RerankConfig(Section):
     siblings: float = Field(default=0.1, ge=0)
     """How many other passages of the entry were found."""
 
+    crowding: float = Field(default=1.0, ge=0)
+    """Taken off where better blocks are of the same entry: a fifth for each, all for five."""
+
     title_hint: float = Field(default=0.4, ge=0)
     """L0 matched the entry's title."""
 
@@ -169,6 +188,7 @@ class LookupConfig(Section):
     """All settings of a lookup."""
 
     passages: PassageConfig = PassageConfig()
+    embedding: EmbeddingConfig = EmbeddingConfig()
     query: QueryConfig = QueryConfig()
     hints: HintsConfig = HintsConfig()
     retrieval: RetrievalConfig = RetrievalConfig()

@@ -8,7 +8,7 @@ their first use. To add a name, add a branch to `_load`.
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
+from lookup_tool.config import EmbeddingConfig
 from lookup_tool.errors import ConfigurationError, EmbeddingError, MissingExtraError
+from lookup_tool.remote import RemoteCalls
 
 DEFAULT = "wordllama"
 BATCH = 256
@@ -110,7 +112,9 @@ class WordLlamaEmbeddings(Embeddings):
 class Embedder:
     """An embedding model that loads at first use and gives unit vectors."""
 
-    def __init__(self, embedder: str | Embeddings = DEFAULT) -> None:
+    def __init__(
+        self, embedder: str | Embeddings = DEFAULT, config: EmbeddingConfig | None = None
+    ) -> None:
         if isinstance(embedder, str) and embedder != DEFAULT and not embedder.partition(":")[2]:
             raise ConfigurationError(
                 f"unknown embedder {embedder!r}: use wordllama, huggingface:MODEL or provider:MODEL"
@@ -119,6 +123,10 @@ class Embedder:
         self._model = None if isinstance(embedder, str) else embedder
         self._lock = threading.Lock()
         self.name = embedder if isinstance(embedder, str) else _name_of(embedder)
+        # A model in this process cannot be reached badly, and torch dislikes many threads.
+        runs_here = self.name == DEFAULT or self.name.startswith("huggingface:")
+        self.config = config or EmbeddingConfig()
+        self._remote = None if runs_here else RemoteCalls(self.name, self.config)
 
     @property
     def thresholds(self) -> Thresholds:
@@ -136,6 +144,11 @@ class Embedder:
         return None
 
     @property
+    def is_cheap(self) -> bool:
+        """Whether embedding a text again costs less than to keep its vector somewhere."""
+        return self.name == DEFAULT
+
+    @property
     def loads_by_name(self) -> bool:
         """Whether the name alone is enough to open it again."""
         return isinstance(self._given, str)
@@ -148,11 +161,20 @@ class Embedder:
 
         Raises:
             EmbeddingError: The vector is zero, NaN or infinite.
+            EmbeddingTimeoutError: There was none in time.
         """
-        vectors, usable = _unit([self._loaded().embed_query(text)])
+        embed = self._loaded().embed_query
+        raw = embed(text) if self._remote is None else self._remote.query(embed, text)
+        vectors, usable = _unit([raw])
         if not usable[0]:
             raise EmbeddingError(f"{self.name} gave no usable vector for the query")
         return vectors[0]
+
+    def embed_passage(self, text: str) -> NDArray[np.float32]:
+        """Embed one passage while somebody waits, as `embed_query` does; zeros if not usable."""
+        embed = self._loaded().embed_documents
+        raw = embed([text]) if self._remote is None else self._remote.query(embed, [text])
+        return _unit(raw)[0][0]
 
     def embed_documents(
         self, texts: Sequence[str], progress: Callable[[int, int], None] | None = None
@@ -168,21 +190,31 @@ class Embedder:
         """
         parts: list[NDArray[np.float32]] = []
         usable: list[NDArray[np.bool_]] = []
-        for start in range(0, len(texts), BATCH):
-            batch = list(texts[start : start + BATCH])
-            raw = self._loaded().embed_documents(batch)
-            if len(raw) != len(batch):
-                raise EmbeddingError(f"{self.name} gave {len(raw)} vectors for {len(batch)} texts")
-            vectors, fine = _unit(raw)
+        for vectors, fine in self.embed_batches(texts):
             parts.append(vectors)
             usable.append(fine)
             if progress is not None:
-                progress(min(start + BATCH, len(texts)), len(texts))
+                progress(sum(len(part) for part in parts), len(texts))
         if not parts:
             return np.zeros((0, 0), dtype=np.float32), np.zeros(0, dtype=np.bool_)
-        if len({part.shape[1] for part in parts}) > 1:
-            raise EmbeddingError(f"{self.name} gave vectors of different lengths")
         return np.concatenate(parts), np.concatenate(usable)
+
+    def embed_batches(
+        self, texts: Sequence[str]
+    ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.bool_]]]:
+        """Embed passages, and yield what `embed_documents` returns, batch by batch."""
+        dimension: int | None = None
+        for start in range(0, len(texts), BATCH):
+            batch = list(texts[start : start + BATCH])
+            embed = self._loaded().embed_documents
+            raw = embed(batch) if self._remote is None else self._remote.batch(embed, batch)
+            if len(raw) != len(batch):
+                raise EmbeddingError(f"{self.name} gave {len(raw)} vectors for {len(batch)} texts")
+            vectors, usable = _unit(raw)
+            if dimension not in {None, vectors.shape[1]}:
+                raise EmbeddingError(f"{self.name} gave vectors of different lengths")
+            dimension = vectors.shape[1]
+            yield vectors, usable
 
     def _loaded(self) -> Embeddings:
         with self._lock:

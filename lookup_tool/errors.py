@@ -27,6 +27,13 @@ class EmbeddingError(LookupToolError):
     """The embedder failed, or returned vectors that cannot be searched."""
 
 
+class EmbeddingTimeoutError(EmbeddingError):
+    """The embedder did not answer in time."""
+
+    def __init__(self, embedder: str, seconds: float) -> None:
+        super().__init__(f"{embedder} did not answer within {seconds:.3g} s; try again later")
+
+
 class LookupUnavailableError(LookupToolError):
     """A lookup failed or is switched off; whether there is an answer is not known."""
 
@@ -52,6 +59,13 @@ class KnowledgeDamagedError(KnowledgeError):
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(path, f"{problem}; build it again with `lookup-tool ingest`")
+
+
+class KnowledgeChangedError(KnowledgeError):
+    """A lookup that was interrupted goes on, and its generation is not the current one."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "changed while the lookup was interrupted; ask again")
 
 
 class KnowledgeBusyError(KnowledgeError):

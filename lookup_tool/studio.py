@@ -1,8 +1,9 @@
 """The machine, as LangGraph Studio and `langgraph dev` open it: `lookup_tool.studio:graph`.
 
-It looks into the knowledge base that `LOOKUP_KB` names; in a clone without that, into the example
-handbook, which is built at the first run. Nothing is opened at import, where the server draws the
-graph. A module of the package, not a file: the server finds it from whatever folder it is started.
+It looks into the knowledge base that `LOOKUP_KB` names; without that, where the server is started
+in a clone, into the example handbook, which is built at the first run. Nothing is opened at import,
+where the server draws the graph. A module of the package, not a file: any `langgraph.json` can name
+it.
 """
 
 import os
@@ -15,9 +16,9 @@ from lookup_tool.graph.app import build_lookup_graph
 from lookup_tool.knowledge.base import KnowledgeBase
 from lookup_tool.traces import TraceStore
 
-_CLONE = Path(__file__).resolve().parents[1]
-_HANDBOOK = _CLONE / "examples" / "handbook"
-PATH = Path(os.environ.get("LOOKUP_KB") or _CLONE / ".demo" / "handbook")
+_HANDBOOK = Path("examples", "handbook").absolute()
+_GIVEN = os.environ.get("LOOKUP_KB")
+PATH = Path(_GIVEN or Path(".demo", "handbook").absolute())
 
 
 class OpenedAtFirstUse:
@@ -35,7 +36,7 @@ class OpenedAtFirstUse:
 
 
 def _open() -> KnowledgeBase:
-    if "LOOKUP_KB" not in os.environ:
+    if not _GIVEN:
         if not _HANDBOOK.is_dir():
             raise ConfigurationError("set LOOKUP_KB to the folder of a knowledge base")
         if not (PATH / "CURRENT").exists():
@@ -43,7 +44,8 @@ def _open() -> KnowledgeBase:
     return KnowledgeBase.open(PATH)
 
 
-graph = build_lookup_graph(
-    cast("KnowledgeBase", OpenedAtFirstUse()),
-    traces=TraceStore(PATH / "traces.sqlite", lazy=True),
-)
+knowledge = cast("KnowledgeBase", OpenedAtFirstUse())
+traces = TraceStore(PATH / "traces.sqlite", lazy=True)
+_machine = build_lookup_graph(knowledge, traces=traces)
+graph = _machine.copy({"output_channels": _machine.stream_channels})
+"""The server streams the output alone: here that is what every stage writes."""

@@ -90,10 +90,11 @@ def test_traces_are_listed_and_shown(kb: Path) -> None:
     assert row["retrieval_details"]["attempts"]
 
 
-def test_graph_prints_the_machine_that_the_readme_shows() -> None:
+@pytest.mark.parametrize("file", ["README.md", "graph/README.md"])
+def test_graph_prints_the_machine_that_a_readme_shows(file: str) -> None:
     drawn = run("graph").out.strip()
 
-    assert f"```mermaid\n{drawn}\n```" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"```mermaid\n{drawn}\n```" in (ROOT / file).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,8 @@ def test_problems_are_listed_and_stop_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["ingest", "ask", "info", "show", "graph", "trace list", "trace show"]
+    "command",
+    ["ingest", "sync", "check", "ask", "info", "show", "graph", "trace list", "trace show"],
 )
 def test_every_command_has_help(command: str) -> None:
     assert "Usage: lookup-tool" in run(*command.split(), "--help").out

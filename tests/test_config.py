@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from lookup_tool.config import (
     AssembleConfig,
+    EmbeddingConfig,
     EvidenceConfig,
     HintsConfig,
     LookupConfig,
@@ -25,6 +26,7 @@ from lookup_tool.config import (
 
 SECTIONS = {
     "passages": PassageConfig(),
+    "embedding": EmbeddingConfig(),
     "query": QueryConfig(),
     "hints": HintsConfig(),
     "retrieval": RetrievalConfig(),
@@ -39,6 +41,10 @@ BOUNDS: list[tuple[type[Section], str, tuple[Any, Any], tuple[Any, Any]]] = [
     # section, field, (too small, smallest), (largest, too large); None: no limit
     (PassageConfig, "max_tokens", (31, 32), (8192, 8193)),
     (PassageConfig, "min_tokens", (-1, 0), (None, None)),
+    (EmbeddingConfig, "query_timeout", (0.0, 1e-9), (None, None)),
+    (EmbeddingConfig, "batch_timeout", (0.0, 1e-9), (None, None)),
+    (EmbeddingConfig, "attempts", (0, 1), (None, None)),
+    (EmbeddingConfig, "first_wait", (-1e-9, 0.0), (None, None)),
     (QueryConfig, "max_length", (15, 16), (None, None)),
     (RetrievalConfig, "candidates", (0, 1), (1000, 1001)),
     (RetrievalConfig, "lexical_candidates", (-1, 0), (1000, 1001)),

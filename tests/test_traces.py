@@ -2,6 +2,8 @@
 
 import math
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -131,6 +133,51 @@ def test_stores_that_open_a_new_file_together_lose_nothing(tmp_path: Path) -> No
 
     with closing(TraceStore(tmp_path / "traces.sqlite")) as opened:
         assert sorted(names(opened)) == [str(thread) for thread in range(THREADS)]
+
+
+WRITE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[3])
+from test_traces import ROW, named
+from lookup_tool.traces import TraceStore
+print("ready", flush=True)
+sys.stdin.readline()
+store = TraceStore(Path(sys.argv[1]))
+for row in named(*(f"{sys.argv[2]}-{number}" for number in range(100))):
+    store.record(row)
+store.close()
+"""
+
+
+def test_processes_that_write_one_file_lose_nothing_and_never_find_it_locked(
+    tmp_path: Path,
+) -> None:
+    path, tests = tmp_path / "traces.sqlite", str(Path(__file__).parent)
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITE, path, str(number), tests],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(4)
+    ]
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:  # now they all begin
+        assert writer.stdin is not None
+        writer.stdin.write("\n")
+        writer.stdin.flush()
+    ends = [(*writer.communicate(), writer.returncode) for writer in writers]
+
+    assert ends == [("", "", 0)] * 4
+    with closing(TraceStore(path)) as opened:
+        expected = {f"{writer}-{number}" for writer in range(4) for number in range(100)}
+        assert set(names(opened, limit=1000)) == expected
+        assert opened.count() == 400
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

@@ -16,12 +16,18 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.text import Text
 
 from lookup_tool.knowledge.build import Progress as BuildProgress
+from lookup_tool.knowledge.documents import LoadReport
 
 _PIPED_WIDTH = 160
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+_MAX_PROBLEMS = 50
+PHASES = {"read": "Reading files", "cut": "Cutting", "embed": "Embedding", "index": "Indexing"}
+"""The phases of a build."""
 
 KnowledgePath = Annotated[
     Path, typer.Option("--kb", envvar="LOOKUP_KB", help="Folder of the knowledge base.")
@@ -66,3 +72,21 @@ def bars(phases: Mapping[str, str]) -> Iterator[BuildProgress]:
             shown.update(tasks[phase], completed=done, total=total)
 
         yield step
+
+
+def print_problems(report: LoadReport) -> None:
+    """List what was wrong with the documents, with the remedies."""
+    errors = sum(1 for problem in report.problems if problem.level == "error")
+    for problem in report.problems[:_MAX_PROBLEMS]:
+        style = "red" if problem.level == "error" else "yellow"
+        err.print(Text(f"{problem.level}: {problem}", style=style))
+    if len(report.problems) > _MAX_PROBLEMS:
+        err.print(f"... and {len(report.problems) - _MAX_PROBLEMS} more")
+    if report.problems:
+        warnings = len(report.problems) - errors
+        err.print(f"{counted(warnings, 'warning')}, {counted(errors, 'error')}")
+
+
+def counted(number: int, what: str) -> str:
+    """Write a number with what it counts."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -39,9 +39,9 @@ def calibrate(  # noqa: PLR0913 - the options of the one way in
     Args:
         knowledge: What to calibrate.
         questions: Answerable and unanswerable questions; by default, sentences of the documents.
-        keep: Share of the answerable questions that must get evidence, in (0, 1]. By default the
-            midpoint is where both kinds are best told apart; without questions, where 97.5 % of
-            the sentences get evidence.
+        keep: Share of the answerable questions, without questions of the sentences, that must get
+            evidence, in (0, 1]. By default both kinds of questions are told apart as well as can
+            be: where they overlap, to keep nearly all is to let nearly all through.
         config: Settings; by default what we ship.
         groups: Access groups to ask for; what they alone may see then has a part in thresholds that
             hold for everybody.
@@ -54,7 +54,7 @@ def calibrate(  # noqa: PLR0913 - the options of the one way in
         KnowledgeError: The thresholds cannot be written.
     """
     who = as_groups(groups)
-    picked = sentences(knowledge, SENTENCES, who)
+    picked = sentences(knowledge.view(), SENTENCES, who)
     _check(knowledge, len(picked), questions)
     looker = Looker(knowledge, config or LookupConfig(), who)
     done, total = count(1), 2 * len(picked) + len(questions or ())

@@ -69,14 +69,18 @@ Look = Callable[[str], Lookup]
 
 
 class Remembering:
-    """A knowledge base that makes the latest searches only once: the same in every lookup."""
+    """A knowledge base that stays as it is and makes the latest searches only once."""
 
     def __init__(self, knowledge: KnowledgeBase) -> None:
-        self._knowledge = knowledge
-        self.search = lru_cache(maxsize=4)(knowledge.search)
+        self._view = knowledge.view()
+        self.search = lru_cache(maxsize=4)(self._view.search)
+
+    def view(self) -> "Remembering":
+        """Stand for the generation that every lookup uses."""
+        return self
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self._knowledge, name)
+        return getattr(self._view, name)
 
 
 def lookups(

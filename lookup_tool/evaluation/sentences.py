@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import regex
 
-from lookup_tool.knowledge.base import KnowledgeBase
 from lookup_tool.knowledge.tokens import STOP_WORDS, surface_terms
+from lookup_tool.knowledge.view import View
 
 SEED = 7
-_END = regex.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")
+_END = regex.compile(r"(?<=\p{STerm})(?:\s+|(?<=\p{Ideographic}.))|\n")
 _MARKUP = regex.compile(r"^[#|>`~\-*\d.\s]+|[`*|\[\]]")
 _TERMS = range(4, 26)
 """Terms of a sentence that can stand for a question, function words aside."""
@@ -29,19 +29,17 @@ class Sentence:
     category: str | None
 
 
-def sentences(
-    knowledge: KnowledgeBase, size: int, groups: frozenset[str] = frozenset()
-) -> list[Sentence]:
+def sentences(view: View, size: int, groups: frozenset[str] = frozenset()) -> list[Sentence]:
     """Pick sentences, each of another passage, the same ones for the same documents.
 
     Args:
-        knowledge: Where to take them from.
+        view: Where to take them from.
         size: Most sentences to pick.
         groups: Access groups; without any, public entries only.
     """
     random = np.random.default_rng(SEED)
     picked: dict[str, Sentence] = {}
-    for passage in knowledge.sample(2 * size, groups):  # not every passage has one
+    for passage in view.sample(2 * size, groups):  # not every passage has one
         fitting = [text for text in _split(passage.text) if _content_terms(text) in _TERMS]
         if fitting:
             text = fitting[int(random.integers(len(fitting)))]

@@ -51,11 +51,11 @@ class Looker:
     def __init__(
         self, knowledge: KnowledgeBase, config: LookupConfig, groups: frozenset[str]
     ) -> None:
-        self._knowledge = knowledge
+        self._view = knowledge.view()
         self._config = config
         self._groups = groups
         self._finder = GoldFinder(knowledge, groups)
-        self._categorized = len(knowledge.manifest.categories) > 1
+        self._categorized = len(self._view.manifest.categories) > 1
 
     def question(self, question: Question) -> Sighting:
         """Look a question up."""
@@ -81,8 +81,8 @@ class Looker:
         hidden: str | None = None,
     ) -> Sighting:
         text = transform(query, self._config.query).text
-        hints = self._knowledge.hints(text, self._groups)
-        found = self._knowledge.search(
+        hints = self._view.hints(text, self._groups)
+        found = self._view.search(
             SearchRequest(
                 text,
                 self._groups,
@@ -96,8 +96,8 @@ class Looker:
             found.candidates,
             found.terms,
             evidence_floor=0.0,
-            rule=self._knowledge.thresholds.rule,
-            passages=self._knowledge.count(self._groups),
+            rule=self._view.thresholds.rule,
+            passages=self._view.count(self._groups),
             minimum_answerability=0.0,
         )
         shares = term_shares(found.terms)

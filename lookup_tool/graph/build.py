@@ -11,7 +11,7 @@ from lookup_tool.graph.edges import (
 )
 from lookup_tool.graph.nodes import LookupNodes, timed
 from lookup_tool.graph.progress import Node, reported
-from lookup_tool.graph.state import LookupInput, LookupOutput, LookupState, reads
+from lookup_tool.graph.state import GENERATION, LookupInput, LookupOutput, LookupState, reads
 
 LookupStateGraph = StateGraph[LookupState, LookupContext, LookupInput, LookupOutput]
 
@@ -28,17 +28,17 @@ def draw(nodes: LookupNodes) -> LookupStateGraph:
     graph.add_node(
         "retrieve_filtered",
         stage(nodes.retrieve_filtered),
-        input_schema=reads("transformed", "hints", "found", "attempts"),
+        input_schema=reads(*GENERATION, "transformed", "hints", "found", "attempts"),
     )
     graph.add_node(
         "retrieve_unfiltered",
         stage(nodes.retrieve_unfiltered),
-        input_schema=reads("transformed", "hints", "found", "attempts"),
+        input_schema=reads(*GENERATION, "transformed", "hints", "found", "attempts"),
     )
     graph.add_node(
         "build_evidence",
         stage(nodes.build_evidence),
-        input_schema=reads("found", "attempts"),
+        input_schema=reads(*GENERATION, "found", "attempts"),
     )
     graph.add_node(
         "rerank_evidence",
@@ -50,7 +50,15 @@ def draw(nodes: LookupNodes) -> LookupStateGraph:
         "assemble_result",
         stage(nodes.assemble_result),
         input_schema=reads(
-            *("transformed", "hints", "terms", "candidate_count", "query_cut", "attempts"),
+            *(
+                *GENERATION,
+                "transformed",
+                "hints",
+                "terms",
+                "candidate_count",
+                "query_cut",
+                "attempts",
+            ),
             *("evidence", "blocks", "rerank_trace", "pack"),
         ),
     )

@@ -17,13 +17,14 @@ from lookup_tool.contracts import (
     RetrievalTrace,
     StageTiming,
 )
-from lookup_tool.errors import ConfigurationError
+from lookup_tool.errors import ConfigurationError, KnowledgeChangedError
 from lookup_tool.graph.progress import Node
 from lookup_tool.graph.state import LookupState
 from lookup_tool.knowledge.base import KnowledgeBase
 from lookup_tool.knowledge.hints import HintKind, QueryHints
 from lookup_tool.knowledge.search import SearchRequest, SearchResult
 from lookup_tool.knowledge.vectors import DIGITS
+from lookup_tool.knowledge.view import View
 from lookup_tool.stages.assemble import Findings, assemble
 from lookup_tool.stages.evidence import EvidenceSet, build_evidence
 from lookup_tool.stages.pack import pack
@@ -67,8 +68,11 @@ class LookupNodes:
         transformed = transform(query, self.config.query)
         enabled = self.config.hints.enabled
         groups = groups_of(runtime.context)
-        hints = self.knowledge.hints(transformed.text, groups) if enabled else QueryHints()
+        view = self.knowledge.view()
+        hints = view.hints(transformed.text, groups) if enabled else QueryHints()
         return {
+            "view": view,
+            "version": view.manifest.version,
             "invocation_id": uuid.uuid4().hex,
             "started": started,
             "transformed": transformed,
@@ -108,13 +112,13 @@ class LookupNodes:
         evidence = build_evidence(
             found.candidates,
             found.terms,
-            evidence_floor=self._evidence_floor,
-            rule=self.knowledge.thresholds.rule,
-            passages=self.knowledge.count(groups_of(runtime.context)),
+            evidence_floor=self._evidence_floor(state),
+            rule=self._view(state).thresholds.rule,
+            passages=self._view(state).count(groups_of(runtime.context)),
             minimum_answerability=self.config.evidence.minimum_answerability,
             good_enough=None
             if self.config.retrieval.reference_threshold is None
-            else self._reference_threshold,
+            else self._reference_threshold(state),
         )
         *before, last = state["attempts"]
         noted = last.model_copy(
@@ -149,7 +153,7 @@ class LookupNodes:
             blocks=tuple(state["blocks"]),
             rerank_trace=state["rerank_trace"],
             pack=state["pack"],
-            searched=self.knowledge.count(groups_of(runtime.context)),
+            searched=self._view(state).count(groups_of(runtime.context)),
             retrieval_enabled=self.config.retrieval.enabled,
         )
         return {"result": assemble(findings, self.config.assemble)}
@@ -173,9 +177,22 @@ class LookupNodes:
         )
         return {"result": result.model_copy(update={"retrieval_trace": trace})}
 
-    @property
-    def _reference_threshold(self) -> float:
-        own = self.knowledge.thresholds.reference_threshold
+    def _view(self, state: LookupState) -> View:
+        """Return the generation that the lookup began with.
+
+        Raises:
+            KnowledgeChangedError: It went on from a checkpoint, and there is another one now: rows
+                of the one mean nothing in the other.
+        """
+        if "view" in state:
+            return state["view"]
+        view = self.knowledge.view()
+        if view.manifest.version != state["version"]:
+            raise KnowledgeChangedError(self.knowledge.path)
+        return view
+
+    def _reference_threshold(self, state: LookupState) -> float:
+        own = self._view(state).thresholds.reference_threshold
         return _rounded(self.config.retrieval.reference_threshold, own)
 
     @property
@@ -184,9 +201,8 @@ class LookupNodes:
         settings = self.config.retrieval
         return settings.reference_ratio if settings.reference_threshold is None else None
 
-    @property
-    def _evidence_floor(self) -> float:
-        own = self.knowledge.thresholds.evidence_floor
+    def _evidence_floor(self, state: LookupState) -> float:
+        own = self._view(state).thresholds.evidence_floor
         return _rounded(self.config.retrieval.evidence_floor, own)
 
     def _request(
@@ -202,10 +218,10 @@ class LookupNodes:
 
     def _search(self, request: SearchRequest, reason: str, state: LookupState) -> LookupState:
         retrieved = retrieve(
-            self.knowledge.search,
+            self._view(state).search,
             request,
             reason,
-            self._reference_threshold,
+            self._reference_threshold(state),
             state["found"].candidates,
             self._reference_ratio,
         )
@@ -234,8 +250,8 @@ class LookupNodes:
             candidate_count=state["candidate_count"],
             evidence_block_count=len(state["blocks"]),
             answerability=state["evidence"].answerability if searched else None,
-            knowledge_version=self.knowledge.version_for(groups),
-            embedder=self.knowledge.embedder,
+            knowledge_version=self._view(state).version_for(groups),
+            embedder=self._view(state).embedder,
             invocation_id=state["invocation_id"],
             error=attempts[-1].error if attempts else None,
         )

@@ -4,8 +4,9 @@ Concrete types only: LangGraph derives from them what a checkpoint may restore. 
 thread may run the graph again, and the first node resets what later ones extend.
 """
 
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
+from langgraph.channels import UntrackedValue
 from typing_extensions import TypedDict
 
 from lookup_tool.contracts import (
@@ -19,6 +20,7 @@ from lookup_tool.contracts import (
 from lookup_tool.knowledge.hints import QueryHints
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.search import SearchResult
+from lookup_tool.knowledge.view import View
 from lookup_tool.stages.evidence import EvidenceSet
 from lookup_tool.stages.transform import Plan, TransformedQuery
 
@@ -33,6 +35,12 @@ class LookupState(TypedDict, total=False):
     """Everything that the stages hand on."""
 
     query: str
+    view: Annotated[View, UntrackedValue]
+    """The generation that this lookup uses from beginning to end; never in a checkpoint."""
+
+    version: str
+    """Of that generation."""
+
     invocation_id: str
     started: float
     """`time.perf_counter()` at the start, in seconds."""
@@ -59,6 +67,10 @@ class LookupState(TypedDict, total=False):
     pack: ContextPack
     result: LookupResult
     timings: tuple[StageTiming, ...]
+
+
+GENERATION = ("view", "version")
+"""Keys of what a lookup looks into."""
 
 
 class Planned(TypedDict):
@@ -90,6 +102,6 @@ def reads(*keys: str) -> type[Any]:
 
     LangGraph hands a node the whole state otherwise, and tracers keep a copy of it for each.
     """
-    hints = get_type_hints(LookupState)
+    hints = get_type_hints(LookupState, include_extras=True)
     narrow: Any = TypedDict  # its static form takes only literal keys
     return narrow("Reads", {key: hints[key] for key in ("invocation_id", "timings", *keys)})

@@ -1,55 +1,58 @@
-"""KnowledgeBase: build one from documents, open it, search it.
+"""KnowledgeBase: build one from documents, keep it up to date, open it, search it.
 
-Everything that a caller may not see is left out here, in every method: `groups` decides which rows,
-phrases and entries exist for that call.
+It is a handle on the current generation. Each lookup takes a `View` of it and keeps that to its
+end, while `refresh` moves the handle on to what a sync has written.
 """
 
-import hashlib
+import logging
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
 from typing import Self
 
-import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
 from lookup_tool.config import LookupConfig
 from lookup_tool.embeddings import DEFAULT, Embedder, Thresholds
-from lookup_tool.errors import EmbedderMismatchError, KnowledgeError, SourceNotFoundError
-from lookup_tool.knowledge.build import Progress, build_generation
-from lookup_tool.knowledge.documents import (
-    LoadReport,
-    Problems,
-    entries_from_documents,
+from lookup_tool.errors import KnowledgeDamagedError, LookupToolError
+from lookup_tool.knowledge.build import Progress, write
+from lookup_tool.knowledge.documents import LoadReport, Problems, entries_from_documents
+from lookup_tool.knowledge.generations import writing
+from lookup_tool.knowledge.hints import QueryHints
+from lookup_tool.knowledge.passage_store import StoredEntry
+from lookup_tool.knowledge.prepared import prepare
+from lookup_tool.knowledge.search import SearchRequest, SearchResult
+from lookup_tool.knowledge.snapshot import (
+    Manifest,
+    Snapshot,
+    damaged_files,
+    open_current,
+    read_pointer,
 )
-from lookup_tool.knowledge.folder import load_folder
-from lookup_tool.knowledge.hints import QueryHints, derive_category
-from lookup_tool.knowledge.passage_store import StoredEntry, StoredPassage
-from lookup_tool.knowledge.search import SearchRequest, SearchResult, search
-from lookup_tool.knowledge.snapshot import Manifest, Snapshot, open_current
+from lookup_tool.knowledge.sync import SyncReport, build_folder, sync_folder
 from lookup_tool.knowledge.thresholds import replace_thresholds
-from lookup_tool.knowledge.tokens import bound, visible
-from lookup_tool.knowledge.vectors import rows_in
+from lookup_tool.knowledge.view import View, embedder_for
 
-_SAME_VECTOR = 0.999
-"""Least cosine between a stored vector and the same text embedded again by the same model."""
+logger = logging.getLogger(__name__)
 
 
 class KnowledgeBase:
     """Documents that can be searched; safe to share between threads."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a handle, put together by its constructors
         self,
         path: Path,
         snapshot: Snapshot,
         embedder: Embedder,
+        *,
+        keeps_embedder: bool,
         report: LoadReport | None = None,
         temporary: "tempfile.TemporaryDirectory[str] | None" = None,
+        refresh_every: float | None = None,
     ) -> None:
         """Bind an opened generation; use `build`, `open` or `from_documents`.
 
@@ -57,16 +60,21 @@ class KnowledgeBase:
             path: Folder of the knowledge base.
             snapshot: Its current generation.
             embedder: Embeds queries.
+            keeps_embedder: Whether the embedder was given, and is kept whatever a later generation
+                names.
             report: What the build had to say, when the same embedder has just built it.
             temporary: Removed when the knowledge base is closed.
+            refresh_every: Seconds between two looks for a new generation; None looks never.
         """
         self.path = path
-        self._snapshot = snapshot
         self._embedder = embedder
+        self._keeps_embedder = keeps_embedder
         self._temporary = temporary
         self._at_close: list[Callable[[], None]] = []
-        self._verified = report is not None
-        self._verifying = threading.Lock()
+        self._refresh_every = refresh_every
+        self._refreshing = threading.Lock()
+        self._next_look = monotonic() + (refresh_every or 0.0)
+        self._view = View(path, snapshot, embedder, verified=report is not None)
         self.report = report or LoadReport(entries=self.manifest.entries)
 
     @classmethod
@@ -97,20 +105,51 @@ class KnowledgeBase:
             KnowledgeBusyError: Another process is writing at `into`.
             EmbeddingError: The embedder gave vectors of a wrong shape, or none that is usable.
         """
-        step = progress or _no_progress
-        problems = Problems()
-        model = Embedder(embedder)
-        if Path(into).resolve() == Path(docs).resolve():
-            raise KnowledgeError(Path(into), "holds the documents; name another folder to build in")
-        entries = load_folder(Path(docs), problems, lambda done, total: step("read", done, total))
-        if not entries and (Path(into) / "CURRENT").exists():
-            raise KnowledgeError(
-                Path(docs), f"holds no entries; the knowledge base in {into} was left as it is"
-            )
-        settings = (config or LookupConfig()).passages
-        build_generation(entries, Path(into), problems, model, settings=settings, progress=step)
-        report = LoadReport(len(entries), tuple(problems.found))
-        return cls(Path(into), open_current(Path(into)), model, report)
+        settings = config or LookupConfig()
+        root, model = Path(into), Embedder(embedder, settings.embedding)
+        report = build_folder(Path(docs), root, model, settings.passages, progress or _no_progress)
+        return cls(
+            root,
+            open_current(root),
+            model,
+            keeps_embedder=not model.loads_by_name,
+            report=report,
+        )
+
+    @staticmethod
+    def sync(
+        docs: str | Path,
+        into: str | Path,
+        *,
+        embedder: str | Embeddings | None = None,
+        config: LookupConfig | None = None,
+        progress: Progress | None = None,
+    ) -> SyncReport:
+        """Bring a knowledge base up to date with a folder, or build it where there is none.
+
+        What it becomes is what `build` would make of the folder. Only changed files are parsed
+        (told by a hash of their content), only passages that were not there are embedded. When
+        nothing has changed, nothing is written. Opened knowledge bases `refresh` to see it.
+
+        Args:
+            docs: Folder with markdown files.
+            into: Folder of the knowledge base.
+            embedder: Needed when it was built with an embeddings object; by default the one that
+                the knowledge base names, for a new one `wordllama`.
+            config: Its `passages` section is used for a new knowledge base, or to cut an existing
+                one differently; by default that keeps its own.
+            progress: Called with (phase, done, total).
+
+        Raises:
+            KnowledgeNotFoundError: `docs` is no folder.
+            KnowledgeError: `docs` holds no entries and would empty a knowledge base, or `into`
+                cannot be written, or is `docs`.
+            KnowledgeBusyError: Another process is writing at `into`.
+            KnowledgeDamagedError: Its manifest cannot be read; other damage is mended.
+            EmbedderMismatchError: It was built with another embedder.
+            EmbeddingError: The embedder failed.
+        """
+        return sync_folder(Path(docs), Path(into), embedder, config, progress or _no_progress)
 
     @classmethod
     def from_documents(
@@ -131,30 +170,55 @@ class KnowledgeBase:
             config: Its `passages` section is used.
         """
         problems = Problems()
-        entries = entries_from_documents(documents, problems)
-        model = Embedder(embedder)
-        settings = (config or LookupConfig()).passages
+        settings = config or LookupConfig()
+        model = Embedder(embedder, settings.embedding)
+        entries = [
+            prepare(entry, settings.passages)
+            for entry in entries_from_documents(documents, problems)
+        ]
         temporary = tempfile.TemporaryDirectory(prefix="lookup-tool-") if into is None else None
         root = Path(temporary.name if temporary else str(into))
         try:
-            build_generation(
-                entries, root, problems, model, settings=settings, progress=_no_progress
+            with writing(root):
+                write(
+                    entries,
+                    root,
+                    problems,
+                    model,
+                    settings=settings.passages,
+                    progress=_no_progress,
+                )
+            return cls(
+                root,
+                open_current(root),
+                model,
+                keeps_embedder=not model.loads_by_name,
+                report=LoadReport(len(entries), tuple(problems.found)),
+                temporary=temporary,
             )
-            report = LoadReport(len(entries), tuple(problems.found))
-            return cls(root, open_current(root), model, report, temporary)
         except BaseException:
             if temporary is not None:
                 temporary.cleanup()
             raise
 
     @classmethod
-    def open(cls, path: str | Path, *, embedder: str | Embeddings | None = None) -> Self:
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        embedder: str | Embeddings | None = None,
+        config: LookupConfig | None = None,
+        refresh_every: float | None = None,
+    ) -> Self:
         """Open a knowledge base.
 
         Args:
-            path: Its folder.
+            path: Its folder; it need not be writable.
             embedder: Needed when it was built with an embeddings object; by default the model
                 whose name the knowledge base carries is loaded at the first search.
+            config: Its `embedding` section is used.
+            refresh_every: Let lookups move on to a new generation by themselves, and look for one
+                at most every so many seconds; by default only `refresh` does.
 
         Raises:
             KnowledgeNotFoundError: There is none.
@@ -164,19 +228,94 @@ class KnowledgeBase:
         root = Path(path)
         snapshot = open_current(root)
         try:
-            opened = cls(root, snapshot, _embedder_for(root, snapshot.manifest, embedder))
+            settings = (config or LookupConfig()).embedding
+            opened = cls(
+                root,
+                snapshot,
+                embedder_for(root, snapshot.manifest, embedder, settings),
+                keeps_embedder=embedder is not None,
+                refresh_every=refresh_every,
+            )
             if embedder is not None:
-                opened._verify_embedder()
+                opened._view.verify_embedder()
         except BaseException:
             snapshot.close()
             raise
         return opened
 
+    @staticmethod
+    def check(path: str | Path) -> Manifest:
+        """Read every byte of a knowledge base, and return what it holds.
+
+        Raises:
+            KnowledgeNotFoundError: There is none.
+            KnowledgeDamagedError: Files are missing or changed; all of them are named.
+        """
+        snapshot = open_current(Path(path))
+        try:
+            damaged = damaged_files(snapshot)
+        finally:
+            snapshot.close()
+        if damaged:
+            problem = f"changed since written: {', '.join(damaged)}"
+            raise KnowledgeDamagedError(snapshot.folder, problem)
+        return snapshot.manifest
+
+    def view(self) -> View:
+        """Return the current generation, for one lookup to keep from beginning to end."""
+        if self._refresh_every is not None and monotonic() >= self._next_look:
+            self._look()
+        return self._view
+
+    def refresh(self) -> bool:
+        """Move on to the newest generation; lookups that are under way keep theirs.
+
+        Returns:
+            Whether there was a newer one.
+
+        Raises:
+            KnowledgeDamagedError: It cannot be opened; the one before stays in use.
+            EmbedderMismatchError: It was built with another embedder than the one given.
+        """
+        with self._refreshing:
+            return self._move_on()
+
+    def _look(self) -> None:
+        """Refresh, unless another thread is doing it; a failure costs no lookup."""
+        if not self._refreshing.acquire(blocking=False):
+            return
+        try:
+            self._next_look = monotonic() + (self._refresh_every or 0.0)
+            self._move_on()
+        except LookupToolError as error:
+            logger.warning("the knowledge base was not refreshed: %s", error)
+        finally:
+            self._refreshing.release()
+
+    def _move_on(self) -> bool:
+        if read_pointer(self.path) == self._view.snapshot.pointer:
+            return False
+        snapshot = open_current(self.path)
+        try:
+            embedder = self._embedder
+            if not self._keeps_embedder and embedder.name != snapshot.manifest.embedder.name:
+                embedder = embedder_for(self.path, snapshot.manifest, None, embedder.config)
+            view = View(self.path, snapshot, embedder, verified=False)
+            if self._keeps_embedder:
+                view.verify_embedder()
+        except BaseException:
+            snapshot.close()
+            raise
+        # The old generation closes itself when the last lookup that uses it has ended.
+        self._view, self._embedder = view, embedder
+        self.report = LoadReport(entries=view.manifest.entries)
+        return True
+
     def close(self) -> None:
         """Release the files; a knowledge base in memory is gone afterwards."""
         for release in self._at_close:
             release()
-        self._snapshot.close()
+        self._view.snapshot.close()
         if self._temporary is not None:
             self._temporary.cleanup()
 
@@ -202,48 +341,35 @@ class KnowledgeBase:
 
     @property
     def manifest(self) -> Manifest:
-        """What the opened generation holds."""
-        return self._snapshot.manifest
+        """What the current generation holds."""
+        return self._view.manifest
 
     @property
     def version(self) -> str:
         """Hash of the content: the same documents give the same version."""
-        return self._version(range(len(self.manifest.versions)))
-
-    def version_for(self, groups: frozenset[str]) -> str:
-        """Hash of what these groups may see; what they may not see does not change it."""
-        return self._version(self._snapshot.permitted(groups))
-
-    def _version(self, access_sets: Iterable[int]) -> str:
-        seen = "".join(self.manifest.versions[number] for number in access_sets)
-        return hashlib.sha256(seen.encode()).hexdigest()[:12]
+        return self.manifest.version
 
     @property
     def embedder(self) -> str:
         """Name of the embedding model."""
-        return self._embedder.name
+        return self._view.embedder
 
     @property
     def thresholds(self) -> Thresholds:
         """Similarities that belong to this corpus with this embedder."""
-        return self.manifest.thresholds
+        return self._view.thresholds
+
+    def version_for(self, groups: frozenset[str]) -> str:
+        """Hash of what these groups may see; what they may not see does not change it."""
+        return self.view().version_for(groups)
 
     def count(self, groups: frozenset[str] = frozenset()) -> int:
         """Return how many passages these groups may see."""
-        return sum(part.stop - part.start for part in self._snapshot.vectors.slices(groups))
+        return self.view().count(groups)
 
     def hints(self, query: str, groups: frozenset[str] = frozenset()) -> QueryHints:
         """Return what L0 recognizes in a query, among what these groups may see."""
-        found = self._snapshot.store.hints(query, self._snapshot.permitted(groups))
-        category, because = derive_category(found.matches, partial(self._share, groups))
-        return replace(found, category=category, because=because)
-
-    def _share(self, groups: frozenset[str], text: str, category: str) -> float | None:
-        """Return how much of what these groups may see of a phrase lies in a category."""
-        rows = self._snapshot.lexical.rows_with(text)
-        everywhere = rows_in(rows, self._snapshot.vectors.slices(groups))
-        there = rows_in(rows, self._snapshot.vectors.slices(groups, category))
-        return there / everywhere if everywhere else None
+        return self.view().hints(query, groups)
 
     def read(self, source: str, groups: frozenset[str] = frozenset()) -> StoredEntry:
         """Return an entry, or the section with this source.
@@ -251,87 +377,28 @@ class KnowledgeBase:
         Raises:
             SourceNotFoundError: There is none that these groups may read.
         """
-        found = self._snapshot.store.entry(source, self._snapshot.permitted(groups))
-        if found is None:
-            raise SourceNotFoundError(self.path, f"no entry {source!r} that you may read")
-        return found
-
-    def sample(self, size: int, groups: frozenset[str] = frozenset()) -> list[StoredPassage]:
-        """Return passages that these groups may see, evenly spread over categories and entries.
-
-        Args:
-            size: Most passages to return.
-            groups: Access groups of the caller.
-        """
-        slices = self._snapshot.vectors.slices(groups)
-        rows = np.concatenate([np.arange(s.start, s.stop) for s in slices] or [np.zeros(0, int)])
-        places = np.linspace(0, len(rows), min(size, len(rows)), endpoint=False).astype(int)
-        return list(self._snapshot.store.passages(rows[places].tolist()).values())
+        return self.view().read(source, groups)
 
     def set_thresholds(self, thresholds: Thresholds) -> None:
         """Write other thresholds, measured on what is opened here, into the knowledge base.
 
-        Lookups in this process use them at once; the version stays as it is.
+        The next lookups use them; the version stays as it is.
 
         Raises:
             KnowledgeBusyError: Another process is writing.
             KnowledgeError: It was built again meanwhile, is damaged, or cannot be written.
         """
-        self._snapshot.manifest = replace_thresholds(self.path, self.manifest, thresholds)
+        replace_thresholds(self.path, self.manifest, thresholds)
+        self.refresh()
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Find passages by vector and by BM25; each has its true similarity to the query.
 
         Raises:
-            EmbeddingError: The query has no usable vector.
+            EmbeddingError: The query has no usable vector, or none in time.
             EmbedderMismatchError: The model is not the one that the passages were embedded with.
         """
-        if not self.count(request.groups):
-            return SearchResult()
-        self._verify_embedder()
-        text = " ".join(visible(request.query).split())
-        read = bound(text, self.manifest.embedder.max_characters or len(text))
-        vector = self._embedder.embed_query(read or request.query)
-        self._check_dimension(len(vector))
-        return replace(search(self._snapshot, vector, request), query_cut=read != text)
-
-    def _check_dimension(self, dimension: int) -> None:
-        stored = self.manifest.embedder.dimension
-        if dimension != stored:
-            raise EmbedderMismatchError(
-                self.path,
-                f"{self._embedder.name} gives vectors of {dimension} dimensions, the knowledge "
-                f"base has {stored} (built with {self.manifest.embedder.name}); open it with that "
-                "embedder, or build it again",
-            )
-
-    def _verify_embedder(self) -> None:
-        """Embed the first passage again and compare, once, when the model is first needed."""
-        with self._verifying:
-            first = self._snapshot.first_vector
-            if self._verified or first is None:
-                return
-            text = self._snapshot.store.passages([0])[0].embedded_text
-            vectors, usable = self._embedder.embed_documents([text])
-            self._check_dimension(vectors.shape[1])
-            if not usable[0] or float(vectors[0] @ first) < _SAME_VECTOR:
-                raise EmbedderMismatchError(
-                    self.path,
-                    f"{self._embedder.name} gives other vectors than those stored (built with "
-                    f"{self.manifest.embedder.name}); open it with that embedder, or build it "
-                    "again",
-                )
-            self._verified = True
-
-
-def _embedder_for(root: Path, manifest: Manifest, given: str | Embeddings | None) -> Embedder:
-    """Return the given embedder, else the one that the knowledge base names."""
-    record = manifest.embedder
-    if given is None and not record.loads_by_name:
-        raise EmbedderMismatchError(
-            root, f"it was built with an object of {record.name}; pass it as `embedder`"
-        )
-    return Embedder(record.name if given is None else given)
+        return self.view().search(request)
 
 
 def _no_progress(phase: str, done: int, total: int) -> None:

@@ -1,7 +1,9 @@
-"""Write a generation: cut entries into passages, embed, sort, index, switch."""
+"""Write a generation from prepared entries: embed, sort, index, switch.
+
+What an earlier generation has is taken from there; the result is the same, byte for byte.
+"""
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,11 +16,17 @@ from numpy.typing import NDArray
 from lookup_tool.config import PassageConfig
 from lookup_tool.embeddings import Embedder
 from lookup_tool.errors import EmbeddingError
-from lookup_tool.knowledge.documents import Entry, Problems, category_key
+from lookup_tool.knowledge.arrays import save_array
+from lookup_tool.knowledge.documents import LoadProblem, Problems, category_key
+from lookup_tool.knowledge.embed import Embedded, embed
+from lookup_tool.knowledge.generations import write_generation
 from lookup_tool.knowledge.lexical import LexicalIndex
-from lookup_tool.knowledge.passage_store import EntryRecord, write_passages
-from lookup_tool.knowledge.passages import GAP, Passage, cut, display_title
-from lookup_tool.knowledge.snapshot import EmbedderRecord, Manifest, write_generation, writing
+from lookup_tool.knowledge.passage_file import EntryRecord, write_passages
+from lookup_tool.knowledge.passages import GAP, Passage
+from lookup_tool.knowledge.pending import remove_pending
+from lookup_tool.knowledge.prepared import PreparedEntry, made_by
+from lookup_tool.knowledge.previous import Previous
+from lookup_tool.knowledge.snapshot import EmbedderRecord, Manifest
 from lookup_tool.knowledge.thresholds import thresholds_for
 from lookup_tool.knowledge.tokens import fold
 from lookup_tool.knowledge.vectors import Segment
@@ -27,77 +35,94 @@ Progress = Callable[[str, int, int], None]
 """Called with (phase, done, total); phases are `read`, `cut`, `embed` and `index`."""
 
 
-@dataclass(frozen=True)
-class _Piece:
+@dataclass(frozen=True, slots=True)
+class Piece:
     """A passage and the place of its entry."""
 
     entry: int
     passage: Passage
 
 
-def build_generation(  # noqa: PLR0913 - the ingredients of one build
-    entries: Sequence[Entry],
-    into: Path,
+def write(  # noqa: PLR0913 - the ingredients of one build
+    entries: Sequence[PreparedEntry],
+    root: Path,
     problems: Problems,
     embedder: Embedder,
     *,
     settings: PassageConfig,
     progress: Progress,
-) -> None:
-    """Write entries as the new current generation of the knowledge base at `into`."""
-    with writing(into):
-        titles = [display_title(entry) for entry in entries]
-        pieces: list[_Piece] = []
-        for number, (entry, title) in enumerate(zip(entries, titles, strict=True)):
-            pieces.extend(_Piece(number, passage) for passage in cut(entry, title, settings))
-            progress("cut", number + 1, len(entries))
-        pieces = _own_sources(entries, pieces)
-        vectors, usable = embedder.embed_documents(
-            [piece.passage.embedded_text for piece in pieces],
-            lambda done, total: progress("embed", done, total),
-        )
-        _report_unusable(pieces, usable, entries, problems, embedder.name)
-        pieces = _with_gaps(pieces, usable)
-        layout = _Layout(entries, pieces, usable)
-        vectors = np.ascontiguousarray(vectors[layout.order])
-        thresholds, calibrated_at = thresholds_for(into, embedder)
-        manifest = Manifest(
-            versions=layout.versions(f"{embedder.name} {settings.model_dump_json()}"),
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            entries=len(entries),
-            passages=len(layout.pieces),
-            categories=_categories(entries),
-            embedder=EmbedderRecord(
-                name=embedder.name,
-                dimension=vectors.shape[1],
-                loads_by_name=embedder.loads_by_name,
-                max_characters=embedder.max_characters if pieces else None,
-            ),
-            thresholds=thresholds,
-            calibrated_at=calibrated_at,
-            passage_settings=settings,
-            access_sets=tuple(layout.access_sets),
-            segments=tuple(layout.segments),
-        )
+    previous: Previous | None = None,
+) -> tuple[Manifest, int]:
+    """Write entries as the new current generation of a knowledge base.
 
-        texts = [piece.passage.lead + piece.passage.text for piece in layout.pieces]
+    Args:
+        entries: In the order of their sources.
+        root: The knowledge base; held by `writing`.
+        problems: Where to note what cannot be searched.
+        embedder: Embeds what the previous generation does not have.
+        settings: How the entries were cut.
+        progress: Told of every phase from `embed` on.
+        previous: The generation to take from what is the same.
 
-        def fill(folder: Path) -> None:
-            progress("index", 0, 3)
-            np.save(folder / "vectors.npy", vectors, allow_pickle=False)
-            np.save(folder / "text_ids.npy", _text_ids(texts), allow_pickle=False)
-            progress("index", 1, 3)
-            write_passages(folder / "passages.sqlite", layout.records(titles))
-            progress("index", 2, 3)
-            contexts = [" > ".join(piece.passage.breadcrumb) for piece in layout.pieces]
-            pairs = list(zip(contexts, texts, strict=True))
-            LexicalIndex.build(pairs, layout.public).save(folder / "lexical")
-            progress("index", 3, 3)
+    Returns:
+        What the generation holds, and how many texts were embedded for it.
+    """
+    cut = [Piece(number, p) for number, entry in enumerate(entries) for p in entry.passages]
+    pieces = _own_sources(entries, cut)
+    texts = [piece.passage.embedded_text for piece in pieces]
+    embedded = embed(
+        texts, root, embedder, previous, lambda done, total: progress("embed", done, total)
+    )
+    entries = _report_unusable(pieces, embedded.usable, entries, problems, embedder.name)
+    pieces = _with_gaps(pieces, embedded.usable)
+    layout = _Layout(entries, pieces, embedded.usable)
+    vectors = np.ascontiguousarray(embedded.vectors[layout.order])
+    rows = [int(row) for row in embedded.rows[layout.order]]
+    thresholds, calibrated_at = thresholds_for(root, embedder)
+    manifest = Manifest(
+        versions=layout.versions(f"{embedder.name} {settings.model_dump_json()}"),
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        made_by=made_by(),
+        entries=len(entries),
+        passages=len(layout.pieces),
+        categories=_categories(entries),
+        embedder=EmbedderRecord(
+            name=embedder.name,
+            dimension=vectors.shape[1],
+            loads_by_name=embedder.loads_by_name,
+            max_characters=_max_characters(embedder, embedded, previous) if pieces else None,
+        ),
+        thresholds=thresholds,
+        calibrated_at=calibrated_at,
+        passage_settings=settings,
+        access_sets=tuple(layout.access_sets),
+        segments=tuple(layout.segments),
+    )
+    # Terms and folded texts are those of before only if they would be made in the same way.
+    earlier = previous.snapshot if previous is not None and previous.same_making else None
+    rows = rows if earlier is not None else [-1] * len(rows)
+    shown = [piece.passage.lead + piece.passage.text for piece in layout.pieces]
 
-        write_generation(into, manifest, fill)
+    def fill(folder: Path) -> None:
+        progress("index", 0, 3)
+        save_array(folder / "vectors.npy", vectors)
+        known = None if earlier is None else earlier.text_ids
+        save_array(folder / "text_ids.npy", _text_ids(shown, rows, known))
+        progress("index", 1, 3)
+        write_passages(folder / "passages.sqlite", layout.records())
+        progress("index", 2, 3)
+        contexts = [" > ".join(piece.passage.breadcrumb) for piece in layout.pieces]
+        pairs = list(zip(contexts, shown, strict=True))
+        lexical = None if earlier is None else earlier.lexical
+        LexicalIndex.build(pairs, layout.public, lexical, rows).save(folder / "lexical")
+        progress("index", 3, 3)
+
+    write_generation(root, manifest, fill)
+    remove_pending(root)
+    return manifest, embedded.computed
 
 
-def _own_sources(entries: Sequence[Entry], pieces: Sequence[_Piece]) -> list[_Piece]:
+def _own_sources(entries: Sequence[PreparedEntry], pieces: Sequence[Piece]) -> list[Piece]:
     """Rename sections whose source is another's already; public ones never yield to restricted."""
     owner: dict[str, int] = {}
     names: dict[tuple[int, str], str] = {}
@@ -111,25 +136,50 @@ def _own_sources(entries: Sequence[Entry], pieces: Sequence[_Piece]) -> list[_Pi
                 while owner.setdefault(free, piece.entry) != piece.entry:
                     free += "~2"
                 names[piece.entry, source] = free
-    return [
-        replace(p, passage=replace(p.passage, source=names[p.entry, p.passage.source]))
-        for p in pieces
-    ]
+    return [_named(piece, names[piece.entry, piece.passage.source]) for piece in pieces]
 
 
-def _text_ids(texts: Sequence[str]) -> NDArray[np.int32]:
-    """Number texts, equal ones alike; shape (n,)."""
-    numbers: dict[str, int] = {}
-    return np.array(
-        [numbers.setdefault(fold(text), len(numbers)) for text in texts], dtype=np.int32
-    )
+def _named(piece: Piece, source: str) -> Piece:
+    if piece.passage.source == source:
+        return piece
+    return replace(piece, passage=replace(piece.passage, source=source))
+
+
+def _text_ids(
+    texts: Sequence[str], rows: Sequence[int], known: NDArray[np.int64] | None
+) -> NDArray[np.int64]:
+    """Give equal texts, but for spelling, equal numbers; shape (n,)."""
+    ids = np.zeros(len(texts), dtype=np.int64)
+    places = np.array(rows, dtype=np.int64)
+    if known is not None:
+        ids[places >= 0] = known[places[places >= 0]]
+    for place in np.flatnonzero(places < 0).tolist():
+        ids[place] = _text_id(texts[place])
+    return ids
+
+
+def _text_id(text: str) -> int:
+    digest = hashlib.blake2b(fold(text).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+def _max_characters(
+    embedder: Embedder, embedded: Embedded, previous: Previous | None
+) -> int | None:
+    """Ask the embedder, or the generation whose embedder was not needed now."""
+    if previous is not None and not embedded.computed:
+        return previous.snapshot.manifest.embedder.max_characters
+    return embedder.max_characters
 
 
 class _Layout:
     """The order of rows: by access set (public first), category, entry and place in the entry."""
 
     def __init__(
-        self, entries: Sequence[Entry], pieces: Sequence[_Piece], usable: NDArray[np.bool_]
+        self,
+        entries: Sequence[PreparedEntry],
+        pieces: Sequence[Piece],
+        usable: NDArray[np.bool_],
     ) -> None:
         self._entries = entries
         self.access_sets: list[frozenset[str] | None] = sorted(
@@ -153,9 +203,7 @@ class _Layout:
         """Hash the content of each access set, so that none tells of another."""
         hashes = [hashlib.sha256(settings.encode()) for _ in self.access_sets]
         for entry, access in zip(self._entries, self._access, strict=True):
-            groups = None if entry.access is None else sorted(entry.access)
-            fields = {**vars(entry), "access": groups}
-            hashes[access].update(json.dumps(fields, sort_keys=True).encode())
+            hashes[access].update(entry.digest.encode())
         return tuple(each.hexdigest() for each in hashes)
 
     @property
@@ -163,52 +211,58 @@ class _Layout:
         """How many rows everybody may see; they come first."""
         return sum(each.stop - each.start for each in self.segments if each.access is None)
 
-    def _key(self, piece: _Piece) -> tuple[int, str]:
+    def _key(self, piece: Piece) -> tuple[int, str]:
         return self._access[piece.entry], self._category[piece.entry]
 
-    def records(self, titles: Sequence[str]) -> list[EntryRecord]:
+    def records(self) -> list[EntryRecord]:
         """Gather the rows of each entry."""
         rows: list[list[tuple[int, Passage]]] = [[] for _ in self._entries]
         for row, piece in enumerate(self.pieces):
             rows[piece.entry].append((row, piece.passage))
         return [
-            EntryRecord(entry, title, access, tuple(own))
-            for entry, title, access, own in zip(
-                self._entries, titles, self._access, rows, strict=True
-            )
+            EntryRecord(entry, access, tuple(own))
+            for entry, access, own in zip(self._entries, self._access, rows, strict=True)
         ]
 
 
-def _with_gaps(pieces: Sequence[_Piece], usable: NDArray[np.bool_]) -> list[_Piece]:
+def _with_gaps(pieces: Sequence[Piece], usable: NDArray[np.bool_]) -> list[Piece]:
     """Mark in each passage that the one before it, which has no vector, is not there."""
     marked = list(pieces[:1])
     for before_is_usable, piece in zip(usable, pieces[1:], strict=False):
+        if before_is_usable:
+            marked.append(piece)
+            continue
         gap = f"\n\n{GAP}\n\n{piece.passage.lead}"
-        passage = piece.passage if before_is_usable else replace(piece.passage, joint=gap)
-        marked.append(replace(piece, passage=passage))
+        marked.append(replace(piece, passage=replace(piece.passage, joint=gap)))
     return marked
 
 
 def _report_unusable(
-    pieces: Sequence[_Piece],
+    pieces: Sequence[Piece],
     usable: NDArray[np.bool_],
-    entries: Sequence[Entry],
+    entries: Sequence[PreparedEntry],
     problems: Problems,
     embedder: str,
-) -> None:
+) -> list[PreparedEntry]:
     """Name the passages that cannot be searched; a build without any that can is refused."""
     if len(pieces) and not usable.any():
         raise EmbeddingError(f"{embedder} gave no usable vector for any of {len(pieces)} passages")
+    noted = list(entries)
     for place in np.flatnonzero(~usable).tolist():
-        problems.error(
-            entries[pieces[place].entry].source,
+        number = pieces[place].entry
+        fault = LoadProblem(
+            entries[number].source,
             pieces[place].passage.start_line,
+            "error",
             f"{embedder} gave no usable vector (zero, NaN or infinite) for this passage",
             "it cannot be found; reword it or use another embedder",
         )
+        problems.found.append(fault)
+        noted[number] = replace(noted[number], problems=(*noted[number].problems, fault))
+    return noted
 
 
-def _categories(entries: Sequence[Entry]) -> tuple[str, ...]:
+def _categories(entries: Sequence[PreparedEntry]) -> tuple[str, ...]:
     """Return every category once, as its first entry spells it."""
     spelled = {category_key(e.category): e.category for e in reversed(entries) if e.category}
     return tuple(sorted(spelled.values()))

@@ -3,12 +3,15 @@
 One bad file never stops the others: what cannot be read is listed in the load report.
 """
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from lookup_tool.errors import KnowledgeNotFoundError
-from lookup_tool.knowledge.documents import Entry, Names, Problems, parse_entry
+from lookup_tool.knowledge.documents import Entry, LoadProblem, Names, Problems, parse_entry
+from lookup_tool.knowledge.prepared import PreparedEntry
 
 SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".mkd", ".mkdn", ".mdown", ".mdwn", ".mdtxt"})
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
@@ -18,9 +21,44 @@ _GUESSED_FROM = 64
 _FEWEST_NULS = 2
 
 
+Known = Callable[[str, str], PreparedEntry | None]
+"""Returns the prepared entry of a file, by source and hash, where there is one already."""
+
+
+@dataclass(frozen=True)
+class LoadedFile:
+    """One file, read."""
+
+    source: str
+    """Identity of its entry."""
+
+    entry: Entry | PreparedEntry
+    """What it says; prepared already where that was known."""
+
+    sha256: str
+    """Hash of its bytes."""
+
+    problems: tuple[LoadProblem, ...]
+    """What is wrong with it."""
+
+
+def check_folder(root: Path) -> None:
+    """Make sure that there is a folder of documents.
+
+    Raises:
+        KnowledgeNotFoundError: `root` is no folder.
+    """
+    if not root.is_dir():
+        what = "is a file" if root.is_file() else "no such folder"
+        raise KnowledgeNotFoundError(root, f"{what}; give the folder of markdown files")
+
+
 def load_folder(
-    root: Path, problems: Problems, progress: Callable[[int, int], None] | None = None
-) -> list[Entry]:
+    root: Path,
+    problems: Problems,
+    progress: Callable[[int, int], None] | None = None,
+    known: Known | None = None,
+) -> list[LoadedFile]:
     """Read every markdown file under a folder.
 
     Hidden files and folders, `node_modules` and links that lead out of the folder are left out.
@@ -29,30 +67,31 @@ def load_folder(
         root: The folder.
         problems: Where to note what is wrong with a file.
         progress: Called with (files read, files in all).
+        known: Entries that need not be parsed again; by default every file is parsed.
 
     Returns:
-        Entries in the order of their paths.
+        Files in the order of their paths.
 
     Raises:
         KnowledgeNotFoundError: `root` is no folder.
     """
-    if not root.is_dir():
-        what = "is a file" if root.is_file() else "no such folder"
-        raise KnowledgeNotFoundError(root, f"{what}; give the folder of markdown files")
+    check_folder(root)
     paths = sorted(_markdown_files(root, problems), key=lambda path: path.as_posix())
-    entries: list[Entry] = []
+    files: list[LoadedFile] = []
     names = Names()
     for number, path in enumerate(paths, start=1):
         source = names.take(_text_of_path(path.relative_to(root)))
-        entry = load_file(path, source, problems)
-        if entry is not None:
-            entries.append(entry)
+        file = load_file(path, source, problems, known)
+        if file is not None:
+            files.append(file)
         if progress is not None:
             progress(number, len(paths))
-    return entries
+    return files
 
 
-def load_file(path: Path, source: str, problems: Problems) -> Entry | None:
+def load_file(
+    path: Path, source: str, problems: Problems, known: Known | None = None
+) -> LoadedFile | None:
     """Read one markdown file; None when it cannot be read at all."""
     try:
         size = path.stat().st_size
@@ -64,7 +103,15 @@ def load_file(path: Path, source: str, problems: Problems) -> Entry | None:
         reason = error.strerror or type(error).__name__
         problems.error(source, None, f"cannot be read ({reason})", "check the file's permissions")
         return None
-    return parse_entry(_decode(raw, source, problems), source, problems)
+    sha256 = hashlib.sha256(raw).hexdigest()
+    entry = known(source, sha256) if known is not None else None
+    if entry is None:
+        own = Problems()
+        entry, faults = parse_entry(_decode(raw, source, own), source, own), tuple(own.found)
+    else:
+        faults = entry.problems
+    problems.found.extend(faults)
+    return LoadedFile(source, entry, sha256, faults)
 
 
 def _text_of_path(path: Path) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
+from lookup_tool.knowledge.arrays import load_array, save_array
 from lookup_tool.knowledge.tokens import PAIR, STOP_WORDS, surface_terms, terms
 
 K1 = 1.5
@@ -114,7 +115,11 @@ class LexicalIndex:
 
     @classmethod
     def build(
-        cls, passages: Sequence[tuple[str, str]], public: int | None = None
+        cls,
+        passages: Sequence[tuple[str, str]],
+        public: int | None = None,
+        earlier: "LexicalIndex | None" = None,
+        rows: Sequence[int] | None = None,
     ) -> "LexicalIndex":
         """Index (context, text) pairs, in row order.
 
@@ -122,33 +127,32 @@ class LexicalIndex:
             passages: The pairs.
             public: How many of them, at the beginning, are public and give the statistics; by
                 default all.
+            earlier: An index that has the terms of some of them already.
+            rows: The row of each pair there; -1 for one that it does not have.
+
+        Returns:
+            The same index, byte for byte, with or without an earlier one.
         """
-        vocabulary: dict[str, int] = {}
-        documents: list[list[int]] = []
-        heads: list[int] = []
-        for context, text in passages:
-            head = terms(context)
-            heads.append(len(head))
-            documents.append(
-                [vocabulary.setdefault(term, len(vocabulary)) for term in (*head, *terms(text))]
-            )
-        lengths = np.array([len(document) for document in documents], dtype=np.int64)
-        ids = np.array([i for document in documents for i in document], dtype=np.int32)
-        in_head = np.array(heads, dtype=np.int32)
+        terms_ = _Terms(earlier)
+        places = [
+            terms_.add(*pair) if row < 0 else row
+            for pair, row in zip(passages, rows or [-1] * len(passages), strict=True)
+        ]
+        vocabulary, ids, lengths, heads = terms_.take(places)
         everyone = len(passages) if public is None else public
         return cls(
             vocabulary,
             ids=ids,
             starts=np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)]),
-            heads=in_head,
-            **_postings(ids, lengths, in_head, len(vocabulary), everyone),
+            heads=heads,
+            **_postings(ids, lengths, heads, len(vocabulary), everyone),
         )
 
     def save(self, folder: Path) -> None:
         """Write the index into a new folder."""
         folder.mkdir()
         for name, array in self._arrays.items():
-            np.save(folder / f"{name}.npy", array, allow_pickle=False)
+            save_array(folder / f"{name}.npy", array)
         vocabulary = json.dumps(list(self._vocabulary), ensure_ascii=False)
         (folder / "vocabulary.json").write_text(vocabulary, encoding="utf-8")
 
@@ -156,10 +160,7 @@ class LexicalIndex:
     def load(cls, folder: Path) -> "LexicalIndex":
         """Open an index; its arrays stay on disk until they are read."""
         vocabulary = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
-        arrays = {
-            name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-            for name in _ARRAYS
-        }
+        arrays = {name: load_array(folder / f"{name}.npy") for name in _ARRAYS}
         return cls({term: number for number, term in enumerate(vocabulary)}, **arrays)
 
     def query_terms(self, query: str, recognized: Iterable[str] = ()) -> tuple[QueryTerm, ...]:
@@ -256,6 +257,56 @@ class LexicalIndex:
                 beside = (flat[at + 1] == wanted[place + 1]) & (owner[at + 1] == owner[at])
                 found.pairs[owner[at[beside & in_text[at]]], place] = True
         return found
+
+
+class _Terms:
+    """The terms of passages: those of an earlier index, and behind them those that are added."""
+
+    def __init__(self, earlier: LexicalIndex | None) -> None:
+        self._vocabulary = {} if earlier is None else dict(earlier._vocabulary)
+        none = np.zeros(0, dtype=np.int32)
+        self._ids = none if earlier is None else earlier._ids
+        self._heads = none if earlier is None else earlier._heads
+        self._lengths = none if earlier is None else np.diff(earlier._starts)
+        self._new_ids: list[int] = []
+        self._new_heads: list[int] = []
+        self._new_lengths: list[int] = []
+
+    def add(self, context: str, text: str) -> int:
+        """Cut a passage into terms, and return its place."""
+        head, body = terms(context), terms(text)
+        number = self._vocabulary
+        self._new_ids.extend(number.setdefault(term, len(number)) for term in (*head, *body))
+        self._new_heads.append(len(head))
+        self._new_lengths.append(len(head) + len(body))
+        return len(self._heads) + len(self._new_heads) - 1
+
+    def take(
+        self, places: Sequence[int]
+    ) -> tuple[dict[str, int], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+        """Return vocabulary, terms, lengths and heads of the passages at these places, in order.
+
+        Terms are numbered as they occur, so that nothing tells which index they come from.
+        """
+        ids = np.concatenate([self._ids, np.array(self._new_ids, dtype=np.int32)])
+        lengths = np.concatenate([self._lengths, np.array(self._new_lengths, dtype=np.int64)])
+        heads = np.concatenate([self._heads, np.array(self._new_heads, dtype=np.int32)])
+        wanted = np.array(places, dtype=np.int64)
+        ends = np.cumsum(lengths)
+        starts = ends - lengths
+        # Most passages have the neighbours that they had: whole runs are taken at once.
+        runs = np.split(wanted, np.flatnonzero(np.diff(wanted) != 1) + 1)
+        taken = np.concatenate(
+            [ids[starts[run[0]] : ends[run[-1]]] for run in runs if len(run)] or [ids[:0]]
+        )
+        first = np.full(len(self._vocabulary), len(taken), dtype=np.int64)
+        first[taken[::-1]] = np.arange(len(taken) - 1, -1, -1)  # the last one to be written stays
+        order = np.argsort(first, kind="stable")[: int((first < len(taken)).sum())]
+        number = np.zeros(len(first), dtype=np.int32)
+        number[order] = np.arange(len(order), dtype=np.int32)
+        names = list(self._vocabulary)
+        vocabulary = {names[old]: new for new, old in enumerate(order.tolist())}
+        return vocabulary, number[taken], lengths[wanted].astype(np.int64), heads[wanted]
 
 
 def _both(some: NDArray[np.int32], others: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -4,66 +4,19 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lookup_tool.knowledge.documents import Entry, category_key
 from lookup_tool.knowledge.hints import (
     MAX_TITLES,
     HintMatch,
     QueryHints,
     longest_first,
     ngrams,
-    phrase_key,
-    phrases_of,
 )
-from lookup_tool.knowledge.passages import Passage, embedded_text
+from lookup_tool.knowledge.passages import embedded_text
 from lookup_tool.knowledge.tokens import atoms
-
-_SCHEMA = """
-CREATE TABLE entries (
-    id INTEGER PRIMARY KEY,
-    source TEXT NOT NULL UNIQUE,
-    title TEXT NOT NULL,
-    category TEXT,
-    category_key TEXT,
-    access INTEGER NOT NULL,
-    metadata TEXT NOT NULL
-) STRICT;
-CREATE TABLE passages (
-    row INTEGER PRIMARY KEY,
-    entry INTEGER NOT NULL REFERENCES entries (id),
-    source TEXT NOT NULL,
-    breadcrumb TEXT NOT NULL,
-    text TEXT NOT NULL,
-    lead TEXT NOT NULL,
-    joint TEXT NOT NULL,
-    start_line INTEGER NOT NULL,
-    end_line INTEGER NOT NULL
-) STRICT;
-CREATE INDEX passages_by_source ON passages (source);
-CREATE INDEX passages_by_entry ON passages (entry, row);
-CREATE TABLE phrases (
-    key TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    entry INTEGER NOT NULL REFERENCES entries (id),
-    text TEXT NOT NULL,
-    PRIMARY KEY (key, entry, kind)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE categories (
-    key TEXT NOT NULL,
-    category_key TEXT NOT NULL,
-    text TEXT NOT NULL,
-    access INTEGER NOT NULL,
-    PRIMARY KEY (key, access, category_key)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE starts (
-    atom TEXT PRIMARY KEY,
-    longest INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-"""
 
 
 @dataclass(frozen=True)
@@ -233,75 +186,6 @@ class PassageStore:
     def _all(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         with self._lock:
             return self._connection.execute(statement, parameters).fetchall()
-
-
-@dataclass(frozen=True)
-class EntryRecord:
-    """An entry on its way to disk."""
-
-    entry: Entry
-    title: str
-    access: int
-    """Number of its access set."""
-
-    passages: tuple[tuple[int, Passage], ...]
-    """(row, passage) in document order."""
-
-
-def write_passages(path: Path, records: Sequence[EntryRecord]) -> None:
-    """Write entries, their passages and their phrases into a new file."""
-    with closing(sqlite3.connect(path)) as connection, connection:
-        # The file is flushed once, when it is whole; until then nobody opens it.
-        connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
-        connection.executescript(_SCHEMA)
-        for number, record in enumerate(records):
-            entry = record.entry
-            key = category_key(entry.category) if entry.category else None
-            connection.execute(
-                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    number,
-                    entry.source,
-                    record.title,
-                    entry.category,
-                    key,
-                    record.access,
-                    json.dumps(entry.metadata, ensure_ascii=False),
-                ),
-            )
-            connection.executemany(
-                "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (
-                        row,
-                        number,
-                        passage.source,
-                        json.dumps(passage.breadcrumb, ensure_ascii=False),
-                        passage.text,
-                        passage.lead,
-                        passage.joint,
-                        passage.start_line,
-                        passage.end_line,
-                    )
-                    for row, passage in record.passages
-                ],
-            )
-            connection.executemany(
-                "INSERT OR IGNORE INTO phrases VALUES (?, ?, ?, ?)",
-                [(p.key, p.kind, number, p.text) for p in phrases_of(entry, record.title)],
-            )
-            if key and entry.category and (named := phrase_key(entry.category)):
-                connection.execute(
-                    "INSERT OR IGNORE INTO categories VALUES (?, ?, ?, ?)",
-                    (named, key, entry.category, record.access),
-                )
-        longest: dict[str, int] = {}
-        for (key,) in connection.execute(
-            "SELECT key FROM phrases UNION SELECT key FROM categories"
-        ):
-            first, *others = key.split(" ")
-            longest[first] = max(longest.get(first, 0), 1 + len(others))
-        connection.executemany("INSERT INTO starts VALUES (?, ?)", longest.items())
 
 
 def _merge(found: Iterable[tuple[Any, ...]], picked: Sequence[str]) -> tuple[HintMatch, ...]:

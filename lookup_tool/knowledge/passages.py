@@ -37,7 +37,7 @@ _WIDER_FROM = (0x80, 0x800, 0x10000)
 """Code points from which UTF-8 takes one more byte."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Passage:
     """A piece of one section: what is embedded, indexed and found."""
 

@@ -1,41 +1,38 @@
-"""Immutable generations on disk, and the atomic switch between them.
+"""One generation, opened: what it holds, and whether it is whole.
 
     KB/CURRENT                  names a generation and the hash of its manifest
     KB/generation-3/manifest.json, passages.sqlite, vectors.npy, text_ids.npy, lexical/
 
-A generation is written beside the current one, flushed to disk, and becomes current by one rename.
-A crash at any point leaves the previous generation whole. Nothing is pickled.
+Opening checks what is cheap to check: presence, sizes, headers and the manifest's hash.
+`damaged_files` reads every byte. Nothing is pickled.
 """
 
 import hashlib
 import json
-import os
-import shutil
+import re
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lookup_tool.config import PassageConfig
 from lookup_tool.embeddings import Thresholds
-from lookup_tool.errors import (
-    KnowledgeBusyError,
-    KnowledgeDamagedError,
-    KnowledgeError,
-    KnowledgeNotFoundError,
-)
+from lookup_tool.errors import KnowledgeDamagedError, KnowledgeNotFoundError
+from lookup_tool.knowledge.arrays import load_array
+from lookup_tool.knowledge.holds import Hold
 from lookup_tool.knowledge.lexical import LexicalIndex
 from lookup_tool.knowledge.passage_store import PassageStore
 from lookup_tool.knowledge.vectors import Segment, VectorIndex
 
-FORMAT = 1
-_KEPT = 2
-"""Generations kept after a switch: the current one, and the one that open readers may hold."""
+FORMAT = 2
+
+_GENERATION = re.compile(r"generation-\d+")
 
 
 class StoredModel(BaseModel):
@@ -71,6 +68,9 @@ class Manifest(StoredModel):
     """Hash of the content of each access set, by its number."""
 
     created_at: str
+    made_by: str
+    """Versions of everything that decides how files become passages and terms."""
+
     entries: int
     passages: int
     categories: tuple[str, ...]
@@ -88,26 +88,43 @@ class Manifest(StoredModel):
     segments: tuple[Segment, ...]
     files: dict[str, FileRecord] = {}
 
+    @property
+    def version(self) -> str:
+        """Hash of the content: the same documents give the same version."""
+        return self.version_of(range(len(self.versions)))
+
+    def version_of(self, access_sets: "list[int] | range") -> str:
+        """Hash of the content of some access sets, by their numbers."""
+        seen = "".join(self.versions[number] for number in access_sets)
+        return hashlib.sha256(seen.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """What `CURRENT` says."""
+
+    generation: str
+    manifest: str
+    """SHA-256 of the generation's manifest."""
+
 
 class Snapshot:
-    """One opened generation."""
+    """One opened generation; it is held, and not removed, until it is closed or forgotten."""
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Path, pointer: Pointer, manifest: Manifest, hold: Hold) -> None:
         self.folder = folder
+        self.pointer = pointer
         self.manifest = manifest
         try:
-            vectors: NDArray[np.float32] = np.load(
-                folder / "vectors.npy", mmap_mode="r", allow_pickle=False
-            )
-            self.text_ids: NDArray[np.int32] = np.load(
-                folder / "text_ids.npy", mmap_mode="r", allow_pickle=False
-            )
+            self.unit_vectors: NDArray[np.float32] = load_array(folder / "vectors.npy")
+            self.text_ids: NDArray[np.int64] = load_array(folder / "text_ids.npy")
             self.lexical = LexicalIndex.load(folder / "lexical")
             self.store = PassageStore(folder / "passages.sqlite")
         except (OSError, ValueError, sqlite3.Error) as error:
             raise KnowledgeDamagedError(folder, f"a file cannot be read ({error})") from error
-        self.vectors = VectorIndex(vectors, manifest.segments)
-        self.first_vector = vectors[0] if len(vectors) else None
+        self.vectors = VectorIndex(self.unit_vectors, manifest.segments)
+        # Whoever still looks something up keeps it open; it closes when the last one is done.
+        self.close = weakref.finalize(self, _close, self.store, hold)
 
     def permitted(self, groups: frozenset[str]) -> list[int]:
         """Return the numbers of the access sets that these groups may read."""
@@ -117,76 +134,10 @@ class Snapshot:
             if access is None or groups.intersection(access)
         ]
 
-    def close(self) -> None:
-        """Close the files."""
-        self.store.close()
 
-
-@contextmanager
-def writing(root: Path) -> Iterator[None]:
-    """Hold the knowledge base for writing; a second writer is refused at once.
-
-    Raises:
-        KnowledgeBusyError: Another process is writing.
-        KnowledgeError: The folder cannot be written.
-    """
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(root / ".lock")
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise KnowledgeBusyError(root) from error
-    except OSError as error:
-        reason = "it is a file; name a folder" if root.is_file() else error.strerror
-        raise KnowledgeError(root, f"cannot be written: {reason}") from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def write_generation(root: Path, manifest: Manifest, fill: Callable[[Path], None]) -> Path:
-    """Write a generation and make it the current one.
-
-    Args:
-        root: The knowledge base; held by `writing`.
-        manifest: Everything but the checksums.
-        fill: Writes the files into the folder that it is given.
-
-    Returns:
-        The generation's folder.
-    """
-    for left_over in root.glob("generation-*.partial"):
-        shutil.rmtree(left_over)
-    number = max([0, *(_number(path) for path in root.glob("generation-*"))]) + 1
-    partial = root / f"generation-{number}.partial"
-    folder = root / f"generation-{number}"
-    try:
-        partial.mkdir()
-        fill(partial)
-        _seal(partial, manifest)
-        partial.rename(folder)
-        _switch(root, folder)
-    except (OSError, sqlite3.Error) as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        reason = getattr(error, "strerror", None) or error
-        raise KnowledgeError(root, f"cannot be written: {reason}") from error
-    for old in sorted(root.glob("generation-*"), key=_number)[:-_KEPT]:
-        shutil.rmtree(old, ignore_errors=True)
-    return folder
-
-
-def _seal(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest with the checksum of every file, and flush all to disk."""
-    files = {
-        path.relative_to(folder).as_posix(): file_record(path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-    complete = manifest.model_copy(update={"files": files})
-    (folder / "manifest.json").write_text(complete.model_dump_json(indent=1), encoding="utf-8")
-    for path in (*folder.rglob("*"), folder):
-        _flush(path)
+def _close(store: PassageStore, hold: Hold) -> None:
+    store.close()
+    hold.release()
 
 
 def open_current(root: Path) -> Snapshot:
@@ -196,61 +147,115 @@ def open_current(root: Path) -> Snapshot:
         KnowledgeNotFoundError: There is no knowledge base.
         KnowledgeDamagedError: A file is missing or changed, or the format is another one.
     """
-    pointer = root / "CURRENT"
-    if not pointer.is_file():
+    pointer = read_pointer(root)
+    while True:
+        try:
+            return _open(root, pointer)
+        except KnowledgeDamagedError:
+            # A writer may have switched, and removed what the pointer named, in between.
+            before, pointer = pointer, read_pointer(root)
+            if pointer == before:
+                raise
+
+
+def read_pointer(root: Path) -> Pointer:
+    """Return what `CURRENT` says.
+
+    Raises:
+        KnowledgeNotFoundError: There is no knowledge base.
+        KnowledgeDamagedError: It cannot be read.
+    """
+    path = root / "CURRENT"
+    if not path.is_file():
         remedy = "no knowledge base here; build one with `lookup-tool ingest DOCS --into KB`"
         raise KnowledgeNotFoundError(root, remedy)
     try:
-        current = json.loads(pointer.read_text(encoding="utf-8"))
-        folder = root / current["generation"]
-        written = (folder / "manifest.json").read_bytes()
-        if hashlib.sha256(written).hexdigest() != current["manifest"]:
-            raise KnowledgeDamagedError(folder / "manifest.json", "changed since it was written")
+        current = json.loads(path.read_text(encoding="utf-8"))
+        pointer = Pointer(current["generation"], current["manifest"])
+        is_generation = _GENERATION.fullmatch(pointer.generation)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise KnowledgeDamagedError(path, f"cannot be read ({_line(error)})") from error
+    if not is_generation:
+        raise KnowledgeDamagedError(path, "names no generation")
+    return pointer
+
+
+def _open(root: Path, pointer: Pointer) -> Snapshot:
+    folder = root / pointer.generation
+    try:
+        hold = Hold(folder / "manifest.json")
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror or error})"
+        raise KnowledgeDamagedError(folder / "manifest.json", problem) from error
+    try:
+        manifest = _manifest(folder, pointer)
+        _check_sizes(folder, manifest)
+        return Snapshot(folder, pointer, manifest, hold)
+    except BaseException:
+        hold.release()
+        raise
+
+
+def _manifest(folder: Path, pointer: Pointer) -> Manifest:
+    path = folder / "manifest.json"
+    try:
+        written = path.read_bytes()
+        if hashlib.sha256(written).hexdigest() != pointer.manifest:
+            raise KnowledgeDamagedError(path, "changed since it was written")
         content = json.loads(written)
         if content.get("format") != FORMAT:
             raise KnowledgeDamagedError(
                 folder, f"has format {content.get('format')}, this version reads {FORMAT}"
             )
-        manifest = Manifest.model_validate(content)
-    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
-        reason = str(error).split("\n", 1)[0]
-        raise KnowledgeDamagedError(root, f"cannot be read ({reason})") from error
+        return Manifest.model_validate(content)
+    except (OSError, ValueError, AttributeError, ValidationError) as error:
+        raise KnowledgeDamagedError(path, f"cannot be read ({_line(error)})") from error
+
+
+def read_manifest(root: Path) -> Manifest:
+    """Return what the current generation says that it holds, and look at nothing else.
+
+    Raises:
+        KnowledgeNotFoundError: There is no knowledge base.
+        KnowledgeDamagedError: The manifest is missing or changed, or the format is another one.
+    """
+    pointer = read_pointer(root)
+    return _manifest(root / pointer.generation, pointer)
+
+
+def _check_sizes(folder: Path, manifest: Manifest) -> None:
     for name, record in manifest.files.items():
         path = folder / name
-        if not path.is_file() or path.stat().st_size != record.size:
-            raise KnowledgeDamagedError(path, "missing or cut short")
-    return Snapshot(folder, manifest)
+        if not path.is_file():
+            raise KnowledgeDamagedError(path, "missing")
+        if path.stat().st_size != record.size:
+            raise KnowledgeDamagedError(path, "has another size than when it was written")
 
 
-def _switch(root: Path, folder: Path) -> None:
-    digest = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
-    temporary = root / "CURRENT.partial"
-    temporary.write_text(
-        json.dumps({"generation": folder.name, "manifest": digest}), encoding="utf-8"
-    )
-    _flush(temporary)
-    temporary.replace(root / "CURRENT")
-    _flush(root)
+def damaged_files(snapshot: Snapshot) -> list[str]:
+    """Read every byte of a generation, and name the files that are not as they were written."""
+    written = snapshot.manifest.files
+    found = checksums([snapshot.folder / name for name in written])
+    return [
+        name
+        for (name, record), sha256 in zip(written.items(), found, strict=True)
+        if sha256 != record.sha256
+    ]
 
 
-def _flush(path: Path) -> None:
-    """Force a file, or a folder's list of names, to disk."""
-    if path.is_dir() and os.name == "nt":
-        return  # Windows has no handle on a folder to flush
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+def checksums(paths: Sequence[Path]) -> list[str | None]:
+    """Return the SHA-256 of each file; None for one that cannot be read."""
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(_checksum, paths))
+
+
+def _checksum(path: Path) -> str | None:
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
-def file_record(path: Path) -> FileRecord:
-    """Return the size and the checksum of a file."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return FileRecord(size=path.stat().st_size, sha256=digest)
-
-
-def _number(path: Path) -> int:
-    digits = path.name.removeprefix("generation-")
-    return int(digits) if digits.isdigit() else 0
+def _line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]

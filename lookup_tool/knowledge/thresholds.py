@@ -1,6 +1,6 @@
 """The thresholds of a knowledge base: its embedder's, or those that were measured on its documents.
 
-Measured ones are kept by every later build with the same embedder.
+Measured ones are kept by every later build and sync with the same embedder.
 """
 
 import shutil
@@ -10,13 +10,13 @@ from pathlib import Path
 
 from lookup_tool.embeddings import Embedder, Thresholds
 from lookup_tool.errors import KnowledgeDamagedError, KnowledgeError
+from lookup_tool.knowledge.generations import write_generation, writing
 from lookup_tool.knowledge.snapshot import (
     Manifest,
     Snapshot,
-    file_record,
+    damaged_files,
     open_current,
-    write_generation,
-    writing,
+    read_manifest,
 )
 
 
@@ -28,8 +28,7 @@ def thresholds_for(root: Path, embedder: Embedder) -> tuple[Thresholds, str | No
         embedder: What the new generation is embedded with.
     """
     try:
-        with closing(open_current(root)) as snapshot:
-            manifest = snapshot.manifest
+        manifest = read_manifest(root)
     except KnowledgeError:
         return embedder.thresholds, None
     if manifest.calibrated_at is None or manifest.embedder.name != embedder.name:
@@ -37,7 +36,7 @@ def thresholds_for(root: Path, embedder: Embedder) -> tuple[Thresholds, str | No
     return manifest.thresholds, manifest.calibrated_at
 
 
-def replace_thresholds(root: Path, measured: Manifest, thresholds: Thresholds) -> Manifest:
+def replace_thresholds(root: Path, measured: Manifest, thresholds: Thresholds) -> None:
     """Give the current generation other thresholds, by one atomic switch to a copy of it.
 
     The content, and so the version, stays as it is.
@@ -47,33 +46,22 @@ def replace_thresholds(root: Path, measured: Manifest, thresholds: Thresholds) -
         measured: What the generation held that the thresholds were measured on.
         thresholds: The new ones.
 
-    Returns:
-        What the new generation holds.
-
     Raises:
         KnowledgeBusyError: Another process is writing.
         KnowledgeDamagedError: A file was changed since it was written.
         KnowledgeError: The knowledge base was built again meanwhile, or cannot be written.
     """
-    with writing(root):
-        with closing(open_current(root)) as snapshot:
-            if snapshot.manifest.versions != measured.versions:
-                problem = "was built again while it was measured; calibrate it again"
-                raise KnowledgeError(root, problem)
-            _check(snapshot)
-            now = datetime.now(UTC).isoformat(timespec="seconds")
-            manifest = snapshot.manifest.model_copy(
-                update={"thresholds": thresholds, "calibrated_at": now}
-            )
-            write_generation(root, manifest, lambda folder: _copy(snapshot, folder))
-    return manifest
-
-
-def _check(snapshot: Snapshot) -> None:
-    """Refuse to copy what is damaged: the copy would get checksums of its own."""
-    for name, record in snapshot.manifest.files.items():
-        if file_record(snapshot.folder / name) != record:
-            raise KnowledgeDamagedError(snapshot.folder / name, "changed since it was written")
+    with writing(root), closing(open_current(root)) as snapshot:
+        if snapshot.manifest.version != measured.version:
+            raise KnowledgeError(root, "was built again while it was measured; calibrate it again")
+        if damaged := damaged_files(snapshot):  # the copy would get checksums of its own
+            problem = f"changed since written: {', '.join(damaged)}"
+            raise KnowledgeDamagedError(snapshot.folder, problem)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        manifest = snapshot.manifest.model_copy(
+            update={"thresholds": thresholds, "calibrated_at": now}
+        )
+        write_generation(root, manifest, lambda folder: _copy(snapshot, folder))
 
 
 def _copy(snapshot: Snapshot, folder: Path) -> None:

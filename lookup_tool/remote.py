@@ -1,0 +1,135 @@
+"""Call an embedder that may be slow, busy or gone: with retries and a timeout.
+
+A call runs in a thread of its own, because nothing else can be left behind when it hangs: Python
+cannot stop it. Calls that still hang are counted, and there are never more than `MAX_CALLS`.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import copy_context
+from time import monotonic
+from typing import TypeVar
+
+import regex
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_before_delay,
+    wait_exponential,
+    wait_random,
+)
+
+from lookup_tool.config import EmbeddingConfig
+from lookup_tool.errors import EmbeddingTimeoutError
+
+logger = logging.getLogger(__name__)
+
+MAX_CALLS = 64
+"""Calls at once; those that hang are among them until they return."""
+
+_LONGEST_WAIT = 30.0
+"""Seconds between two attempts at most."""
+
+# Too early, too many, and what a busy or restarting server says (RFC 9110, RFC 6585, RFC 8470).
+_TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+_TRANSIENT_NAME = regex.compile(r"Connect|Timeout|RateLimit|Unavailable|Overloaded|Transport")
+
+Argument = TypeVar("Argument")
+Answer = TypeVar("Answer")
+
+
+class RemoteCalls:
+    """Calls one embedder; safe to share between threads."""
+
+    def __init__(self, name: str, config: EmbeddingConfig) -> None:
+        self._name = name
+        self._config = config
+        self._free = threading.BoundedSemaphore(MAX_CALLS)
+
+    def query(self, function: Callable[[Argument], Answer], argument: Argument) -> Answer:
+        """Call for somebody who waits: all attempts together take `query_timeout` at most.
+
+        Raises:
+            EmbeddingTimeoutError: There was no answer in time.
+        """
+        seconds = self._config.query_timeout
+        late = EmbeddingTimeoutError(self._name, seconds)
+        end = monotonic() + seconds
+        stop = stop_after_attempt(self._config.attempts) | stop_before_delay(seconds)
+        retrying = self._retrying().copy(stop=stop)
+        return retrying(lambda: self._within(end - monotonic(), late, function, argument))
+
+    def batch(self, function: Callable[[Argument], Answer], argument: Argument) -> Answer:
+        """Call for a build: each attempt takes `batch_timeout` at most.
+
+        Raises:
+            EmbeddingTimeoutError: The last attempt had no answer in time.
+        """
+        seconds = self._config.batch_timeout
+        late = EmbeddingTimeoutError(self._name, seconds)
+        return self._retrying()(lambda: self._within(seconds, late, function, argument))
+
+    def _retrying(self) -> Retrying:
+        first = self._config.first_wait
+        return Retrying(
+            stop=stop_after_attempt(self._config.attempts),
+            wait=wait_exponential(multiplier=first, max=_LONGEST_WAIT) + wait_random(0, first),
+            retry=retry_if_exception(is_transient),
+            before_sleep=self._tell,
+            reraise=True,
+        )
+
+    def _within(
+        self,
+        seconds: float,
+        late: EmbeddingTimeoutError,
+        function: Callable[[Argument], Answer],
+        argument: Argument,
+    ) -> Answer:
+        if not self._free.acquire(timeout=max(seconds, 0)):
+            raise late
+        answer: Future[Answer] = Future()
+        context = copy_context()
+
+        def run() -> None:
+            try:
+                answer.set_result(context.run(function, argument))
+            except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+                answer.set_exception(error)
+            finally:
+                self._free.release()
+
+        threading.Thread(target=run, name=f"embed with {self._name}", daemon=True).start()
+        try:
+            return answer.result(max(seconds, 0))
+        except TimeoutError as error:
+            if answer.done():
+                return answer.result()  # just in time, or a timeout of the embedder's own
+            raise late from error
+
+    def _tell(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        logger.warning(
+            "%s failed (%s), attempt %d of %d",
+            self._name,
+            type(error).__name__,
+            state.attempt_number,
+            self._config.attempts,
+        )
+
+
+def is_transient(error: BaseException) -> bool:
+    """Tell whether the same call may succeed a little later.
+
+    Every client has errors of its own. What they share is an HTTP status, on the error or on its
+    response, and classes that are named after what happened.
+    """
+    for holder in (error, getattr(error, "response", None)):
+        status = getattr(holder, "status_code", None)
+        if isinstance(status, int):
+            return status in _TRANSIENT_STATUS
+    return any(_TRANSIENT_NAME.search(kind.__name__) for kind in type(error).__mro__)
