@@ -16,6 +16,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from lookup_tool.commands.calibrate import calibrate
 from lookup_tool.commands.console import (
     PHASES,
     AsJson,
@@ -48,6 +49,7 @@ app = typer.Typer(
 app.command()(sync)
 app.command()(check)
 app.command("eval", epilog=METRICS_HELP)(evaluate)
+app.command()(calibrate)
 app.add_typer(trace_app, name="trace")
 app.command()(mcp)
 
@@ -155,6 +157,9 @@ def info(
         "embedder": f"{manifest.embedder.name}, {manifest.embedder.dimension} dimensions",
         "reference threshold": thresholds.reference_threshold,
         "evidence floor": thresholds.evidence_floor,
+        "thresholds from": "the embedder; see `lookup-tool calibrate`"
+        if manifest.calibrated_at is None
+        else f"these documents, calibrated {manifest.calibrated_at}",
         "version": knowledge.version,
         "built": manifest.created_at,
     }.items():

@@ -170,6 +170,9 @@ class RetrievalAttempt(Contract):
     reference_threshold: float = Field(ge=0, le=1)
     """Similarity under which a filtered search is repeated without its filter."""
 
+    unfiltered_top_similarity: float | None = Field(default=None, ge=0, le=1)
+    """Best similarity without the filter; null unless the threshold is a ratio of it."""
+
     outcome: AttemptOutcome
     """How it ended."""
 

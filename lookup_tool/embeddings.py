@@ -75,6 +75,11 @@ _KNOWN = {"wordllama": Thresholds(0.45, 0.0)}
 _UNKNOWN = Thresholds(reference_threshold=0.45, evidence_floor=0.15)
 
 
+def thresholds_of(embedder: str) -> Thresholds:
+    """Return what is shipped for an embedder: cautious values for one that is not known."""
+    return _KNOWN.get(embedder, _UNKNOWN)
+
+
 class WordLlamaEmbeddings(Embeddings):
     """Static word embeddings (256 dimensions, English first) without a download."""
 
@@ -126,7 +131,7 @@ class Embedder:
     @property
     def thresholds(self) -> Thresholds:
         """Those of a known embedder, cautious ones for others."""
-        return _KNOWN.get(self.name, _UNKNOWN)
+        return thresholds_of(self.name)
 
     @property
     def max_characters(self) -> int | None:

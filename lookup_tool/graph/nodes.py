@@ -195,6 +195,12 @@ class LookupNodes:
         own = self._view(state).thresholds.reference_threshold
         return _rounded(self.config.retrieval.reference_threshold, own)
 
+    @property
+    def _reference_ratio(self) -> float | None:
+        """A threshold that is set is final."""
+        settings = self.config.retrieval
+        return settings.reference_ratio if settings.reference_threshold is None else None
+
     def _evidence_floor(self, state: LookupState) -> float:
         own = self._view(state).thresholds.evidence_floor
         return _rounded(self.config.retrieval.evidence_floor, own)
@@ -217,6 +223,7 @@ class LookupNodes:
             reason,
             self._reference_threshold(state),
             state["found"].candidates,
+            self._reference_ratio,
         )
         found = retrieved.found
         return {

@@ -34,6 +34,7 @@ from lookup_tool.knowledge.snapshot import (
     read_pointer,
 )
 from lookup_tool.knowledge.sync import SyncReport, build_folder, sync_folder
+from lookup_tool.knowledge.thresholds import replace_thresholds
 from lookup_tool.knowledge.view import View, embedder_for
 
 logger = logging.getLogger(__name__)
@@ -377,6 +378,18 @@ class KnowledgeBase:
             SourceNotFoundError: There is none that these groups may read.
         """
         return self.view().read(source, groups)
+
+    def set_thresholds(self, thresholds: Thresholds) -> None:
+        """Write other thresholds, measured on what is opened here, into the knowledge base.
+
+        The next lookups use them; the version stays as it is.
+
+        Raises:
+            KnowledgeBusyError: Another process is writing.
+            KnowledgeError: It was built again meanwhile, is damaged, or cannot be written.
+        """
+        replace_thresholds(self.path, self.manifest, thresholds)
+        self.refresh()
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Find passages by vector and by BM25; each has its true similarity to the query.

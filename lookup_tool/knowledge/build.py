@@ -27,6 +27,7 @@ from lookup_tool.knowledge.pending import remove_pending
 from lookup_tool.knowledge.prepared import PreparedEntry, made_by
 from lookup_tool.knowledge.previous import Previous
 from lookup_tool.knowledge.snapshot import EmbedderRecord, Manifest
+from lookup_tool.knowledge.thresholds import thresholds_for
 from lookup_tool.knowledge.tokens import fold
 from lookup_tool.knowledge.vectors import Segment
 
@@ -77,6 +78,7 @@ def write(  # noqa: PLR0913 - the ingredients of one build
     layout = _Layout(entries, pieces, embedded.usable)
     vectors = np.ascontiguousarray(embedded.vectors[layout.order])
     rows = [int(row) for row in embedded.rows[layout.order]]
+    thresholds, calibrated_at = thresholds_for(root, embedder)
     manifest = Manifest(
         versions=layout.versions(f"{embedder.name} {settings.model_dump_json()}"),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -90,7 +92,8 @@ def write(  # noqa: PLR0913 - the ingredients of one build
             loads_by_name=embedder.loads_by_name,
             max_characters=_max_characters(embedder, embedded, previous) if pieces else None,
         ),
-        thresholds=embedder.thresholds,
+        thresholds=thresholds,
+        calibrated_at=calibrated_at,
         passage_settings=settings,
         access_sets=tuple(layout.access_sets),
         segments=tuple(layout.segments),

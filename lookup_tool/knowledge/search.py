@@ -11,7 +11,7 @@ from lookup_tool.knowledge.hints import HintMatch
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.passage_store import PassageStore, StoredPassage
 from lookup_tool.knowledge.snapshot import Snapshot
-from lookup_tool.knowledge.vectors import DIGITS
+from lookup_tool.knowledge.vectors import DIGITS, outside
 
 MAX_COPIES = 20
 """Passages with the same text that one search returns; more are not named as duplicates."""
@@ -37,6 +37,12 @@ class SearchRequest:
 
     hints: tuple[HintMatch, ...] = ()
     """Phrases to look for in the candidates' metadata."""
+
+    hidden: str | None = None
+    """Source of an entry that is left out as if it were not there, to measure what then comes."""
+
+    probe: bool = False
+    """Measure the best similarity without the category too."""
 
     also: tuple[int, ...] = ()
     """Rows that an earlier attempt of the same lookup found, to be scored for this query too."""
@@ -83,6 +89,9 @@ class SearchResult:
     candidates: tuple[Candidate, ...] = ()
     """Best similarity first, ties by row."""
 
+    unfiltered_top_similarity: float | None = None
+    """Best similarity without the category; None when it was not asked for, or nothing is there."""
+
     query_cut: bool = False
     """The embedder reads less than the query, and read its beginning and its end."""
 
@@ -97,6 +106,8 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
     """
     terms = snapshot.lexical.query_terms(request.query, (hint.text for hint in request.hints))
     slices = snapshot.vectors.slices(request.groups, request.category)
+    if request.hidden is not None:
+        slices = outside(slices, snapshot.store.entry_rows([request.hidden]).values())
     scores = snapshot.lexical.scores(terms)
     by_vector = _distinct(
         lambda k: snapshot.vectors.search(vector, slices, k)[0], snapshot, request.candidates
@@ -143,7 +154,16 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
         for row, text_id, similarity, score, in_text, in_heading, pairs in columns
     ]
     candidates.sort(key=lambda found: (-found.similarity, found.passage.row))
-    return SearchResult(terms, tuple(candidates))
+    top = _top_similarity(snapshot, vector, request.groups) if request.probe else None
+    return SearchResult(terms, tuple(candidates), top)
+
+
+def _top_similarity(
+    snapshot: Snapshot, vector: NDArray[np.float32], groups: frozenset[str]
+) -> float | None:
+    """Return the best similarity among everything that these groups may see."""
+    _, similarities = snapshot.vectors.search(vector, snapshot.vectors.slices(groups), 1)
+    return float(similarities[0]) if len(similarities) else None
 
 
 def _distinct(

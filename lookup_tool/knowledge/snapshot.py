@@ -78,6 +78,9 @@ class Manifest(StoredModel):
 
     embedder: EmbedderRecord
     thresholds: Thresholds
+    calibrated_at: str | None = None
+    """When the thresholds were measured on these documents; None: they are the embedder's."""
+
     passage_settings: PassageConfig
     access_sets: tuple[frozenset[str] | None, ...]
     """By number; None is public, an empty one nobody."""
@@ -207,6 +210,17 @@ def _manifest(folder: Path, pointer: Pointer) -> Manifest:
         return Manifest.model_validate(content)
     except (OSError, ValueError, AttributeError, ValidationError) as error:
         raise KnowledgeDamagedError(path, f"cannot be read ({_line(error)})") from error
+
+
+def read_manifest(root: Path) -> Manifest:
+    """Return what the current generation says that it holds, and look at nothing else.
+
+    Raises:
+        KnowledgeNotFoundError: There is no knowledge base.
+        KnowledgeDamagedError: The manifest is missing or changed, or the format is another one.
+    """
+    pointer = read_pointer(root)
+    return _manifest(root / pointer.generation, pointer)
 
 
 def _check_sizes(folder: Path, manifest: Manifest) -> None:

@@ -4,7 +4,7 @@ Rows are sorted by access set and category, so what a search may see is a few co
 one array. A filter is the choice of slices, before the search; nothing is dropped after it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -95,6 +95,22 @@ class VectorIndex:
         sums = np.stack([self._vectors[run].sum(axis=0) for run in runs])
         lengths = np.linalg.norm(sums, axis=1)
         return _similarity(np.divide(sums @ query, lengths, where=lengths > 0, out=lengths * 0))
+
+
+def outside(slices: Iterable[slice], holes: Iterable[slice]) -> list[slice]:
+    """Return what is left of ascending slices without some runs of rows."""
+    left = list(slices)
+    for hole in holes:
+        left = [
+            part
+            for whole in left
+            for part in (
+                slice(whole.start, min(whole.stop, hole.start)),
+                slice(max(whole.start, hole.stop), whole.stop),
+            )
+            if part.start < part.stop
+        ]
+    return left
 
 
 def rows_in(rows: NDArray[np.int32], slices: Sequence[slice]) -> int:

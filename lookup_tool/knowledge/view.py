@@ -8,13 +8,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 from langchain_core.embeddings import Embeddings
 
 from lookup_tool.config import EmbeddingConfig
 from lookup_tool.embeddings import Embedder, Thresholds
 from lookup_tool.errors import EmbedderMismatchError, SourceNotFoundError
 from lookup_tool.knowledge.hints import QueryHints, derive_category
-from lookup_tool.knowledge.passage_store import StoredEntry
+from lookup_tool.knowledge.passage_store import StoredEntry, StoredPassage
 from lookup_tool.knowledge.search import SearchRequest, SearchResult, search
 from lookup_tool.knowledge.snapshot import Manifest, Snapshot
 from lookup_tool.knowledge.tokens import bound, visible
@@ -89,6 +90,18 @@ class View:
         if found is None:
             raise SourceNotFoundError(self._path, f"no entry {source!r} that you may read")
         return found
+
+    def sample(self, size: int, groups: frozenset[str] = frozenset()) -> list[StoredPassage]:
+        """Return passages that these groups may see, evenly spread over categories and entries.
+
+        Args:
+            size: Most passages to return.
+            groups: Access groups of the caller.
+        """
+        slices = self.snapshot.vectors.slices(groups)
+        rows = np.concatenate([np.arange(s.start, s.stop) for s in slices] or [np.zeros(0, int)])
+        places = np.linspace(0, len(rows), min(size, len(rows)), endpoint=False).astype(int)
+        return list(self.snapshot.store.passages(rows[places].tolist()).values())
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Find passages by vector and by BM25; each has its true similarity to the query.

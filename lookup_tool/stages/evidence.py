@@ -62,6 +62,24 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class Signs:
+    """What speaks for a block as an answer, each in [0, 1]."""
+
+    similarity: float
+    coverage: float
+    """Share of the question that it mentions."""
+
+    heading: float
+    """Share of the question that its title and headings mention."""
+
+    phrase: float
+    """Share of neighbours in the question that are neighbours in its text, times the coverage."""
+
+    named: bool
+    """It mentions the identifiers, or the single word, that the question goes by."""
+
+
+@dataclass(frozen=True)
 class EvidenceSet:
     """The blocks of one lookup, and what they are worth."""
 
@@ -136,11 +154,13 @@ def answerability(
     more than by its vector: a block that mentions them is at least barely usable. An identifier may
     stand in the entry's metadata instead, as a house acronym does.
     """
+    return probability(signs_of(block, terms, shares), rule, passages)
+
+
+def signs_of(block: Evidence, terms: Sequence[QueryTerm], shares: Sequence[float]) -> Signs:
+    """Return what speaks for a block as an answer."""
     mentioned = block.in_text | block.in_heading
     covered = coverage(mentioned, shares)
-    value = rule.similarity * (block.similarity - rule.midpoint - _by_chance(passages))
-    value += rule.coverage * covered + rule.heading * coverage(block.in_heading, shares)
-    value += rule.phrase * covered * _side_by_side(block, terms)
     counted = [
         place for place, share in enumerate(shares) if share and not terms[place].metadata_only
     ]
@@ -150,9 +170,28 @@ def answerability(
     elif len(counted) == 1:
         named = counted
     enough = named == counted or coverage(mentioned, shares) >= LEAST_NAMED
-    if named and mentioned.issuperset(named) and enough:
+    return Signs(
+        similarity=block.similarity,
+        coverage=covered,
+        heading=coverage(block.in_heading, shares),
+        phrase=covered * _side_by_side(block, terms),
+        named=bool(named) and mentioned.issuperset(named) and enough,
+    )
+
+
+def probability(signs: Signs, rule: AnswerabilityRule, passages: int) -> float:
+    """Estimate from its signs the probability that a block answers the question, in [0, 1]."""
+    value = rule.similarity * (reach(signs, rule, passages) - rule.midpoint)
+    if signs.named:
         value = max(value, BARELY_USABLE)
     return round(1.0 / (1.0 + exp(-value)), 6)
+
+
+def reach(signs: Signs, rule: AnswerabilityRule, passages: int) -> float:
+    """Return the midpoint up to which a block is usable by its signs, whatever it names."""
+    words = rule.coverage * signs.coverage + rule.heading * signs.heading
+    words += rule.phrase * signs.phrase
+    return signs.similarity - _by_chance(passages) + words / rule.similarity
 
 
 def _by_chance(passages: int) -> float:

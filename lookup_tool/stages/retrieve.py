@@ -7,6 +7,7 @@ from time import perf_counter
 
 from lookup_tool.contracts import AttemptOutcome, FallbackReason, RetrievalAttempt
 from lookup_tool.knowledge.search import Candidate, SearchRequest, SearchResult
+from lookup_tool.knowledge.vectors import DIGITS
 
 logger = logging.getLogger(__name__)
 
@@ -24,12 +25,13 @@ class Retrieved:
     found: SearchResult
 
 
-def retrieve(
+def retrieve(  # noqa: PLR0913, PLR0917 - one search and what it is measured by
     search: Callable[[SearchRequest], SearchResult],
     request: SearchRequest,
     reason: str,
     reference_threshold: float,
     earlier: Sequence[Candidate] = (),
+    reference_ratio: float | None = None,
 ) -> Retrieved:
     """Search once; an error becomes the attempt's outcome.
 
@@ -40,6 +42,8 @@ def retrieve(
         reference_threshold: A filtered search whose best similarity is under it is of low quality;
             one exactly at it is good enough.
         earlier: Candidates of the attempt before; scored for this query too, and kept.
+        reference_ratio: When given, the threshold of a filtered search is this share of the best
+            similarity without its filter instead.
 
     Returns:
         The attempt and its candidates, best similarity first.
@@ -47,11 +51,16 @@ def retrieve(
     started = perf_counter()
     error = None
     try:
-        found = search(replace(request, also=tuple(c.passage.row for c in earlier)))
+        probe = reference_ratio is not None and request.category is not None
+        also = tuple(candidate.passage.row for candidate in earlier)
+        found = search(replace(request, also=also, probe=probe))
     except Exception as problem:  # an embedder may raise anything
         logger.warning("the search failed", exc_info=problem)
         found, error = SearchResult(), type(problem).__name__
     top = found.candidates[0].similarity if found.candidates else None
+    unfiltered_top = found.unfiltered_top_similarity
+    if reference_ratio is not None and unfiltered_top is not None:
+        reference_threshold = round(reference_ratio * unfiltered_top, DIGITS)
     outcome: AttemptOutcome = "accepted"
     if error is not None:
         outcome = "error"
@@ -66,6 +75,7 @@ def retrieve(
         candidate_count=count_texts(c for c in found.candidates if c.found_by),
         top_similarity=top,
         reference_threshold=reference_threshold,
+        unfiltered_top_similarity=unfiltered_top,
         outcome=outcome,
         reason=reason,
         error=error,
