@@ -7,6 +7,7 @@ change that rule, change `answerability`.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from math import exp, log, sqrt
 
@@ -25,8 +26,8 @@ CHANCE = 0.1
 """Standard deviation of the similarity between a question and unrelated passages: measured as .08
 to .10 on four document sets with two embedders."""
 
-USUAL = 4.0
-"""How many standard deviations the best of 3,000 unrelated passages is expected above the mean."""
+USUAL = 3000
+"""Passages among which the rule's midpoint holds."""
 
 BARELY_USABLE = 0.1
 LEAST_NAMED = 0.2
@@ -99,21 +100,20 @@ def build_evidence(  # noqa: PLR0913 - the thresholds are named
     in_order = sorted(kept, key=lambda found: (_section(found), found.passage.row))
     blocks = [_block(list(passages)) for _, passages in groupby(in_order, key=_section)]
     blocks.sort(key=lambda block: (-block.similarity, block.source))
-    shares = term_shares(terms)
-    rated = [
-        (answerability(block, terms, shares, rule, passages), block)
-        for block in _without_repetition(blocks)
-    ]
-    best = max((probability for probability, _ in rated), default=0.0)
+    blocks = _without_repetition(blocks)
+    rate = partial(answerability, terms=terms, shares=term_shares(terms), rule=rule)
+    best = max((rate(block, passages=passages) for block in blocks), default=0.0)
     if good_enough is not None and any(b.similarity >= good_enough for b in blocks):
         best = max(best, minimum_answerability)
     if best < minimum_answerability:
         return EvidenceSet(answerability=best)
-    least = min(LEAST, minimum_answerability)
+    # Among few passages, less is needed for an answer; no less to be more than noise beside one.
     usable = tuple(
         block
-        for probability, block in rated
-        if probability >= least or (good_enough is not None and block.similarity >= good_enough)
+        for block in blocks
+        if rate(block, passages=passages) >= minimum_answerability
+        or rate(block, passages=USUAL) >= LEAST
+        or (good_enough is not None and block.similarity >= good_enough)
     )
     return EvidenceSet(usable, best)
 
@@ -156,12 +156,12 @@ def answerability(
 
 
 def _by_chance(passages: int) -> float:
-    """Return how much nearer the nearest unrelated passage is than among 3,000.
+    """Return how much nearer the nearest unrelated passage is than among the usual number.
 
     The maximum of n normal variables is expected about sqrt(2 ln n) standard deviations above
     their mean.
     """
-    return CHANCE * (sqrt(2 * log(max(passages, 2))) - USUAL)
+    return CHANCE * (sqrt(2 * log(max(passages, 2))) - sqrt(2 * log(USUAL)))
 
 
 def _side_by_side(block: Evidence, terms: Sequence[QueryTerm]) -> float:
