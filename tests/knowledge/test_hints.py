@@ -11,6 +11,7 @@ from lookup_tool.knowledge.hints import (
     CONCENTRATION,
     MAX_PHRASE,
     MAX_TITLES,
+    TELLING,
     HintMatch,
     Phrase,
     QueryHints,
@@ -326,9 +327,15 @@ def saying(text: str, **metadata: Any) -> Document:
     return Document(text, metadata={"title": "T", **metadata})
 
 
-def spread(inside: int, outside: int, **elsewhere: Any) -> KnowledgeBase:
+REST = [saying(f"Other text {n}.", source=f"rest-{n}.md", category="rest") for n in range(TELLING)]
+
+
+def spread(
+    inside: int, outside: int, rest: Sequence[Document] = REST, **elsewhere: Any
+) -> KnowledgeBase:
     """Build texts with the word `payslip`: so many in its keyword's category, so many outside."""
     documents = [
+        *rest,
         saying("Other text.", source="owner.md", category="pay", keywords=["payslip"]),
         *(saying(f"Payslip {n}.", source=f"pay-{n}.md", category="pay") for n in range(inside)),
         *(saying(f"Payslip {n}.", source=f"it-{n}.md", **elsewhere) for n in range(outside)),
@@ -343,7 +350,6 @@ def spread(inside: int, outside: int, **elsewhere: Any) -> KnowledgeBase:
         pytest.param(7, 3, {"category": "it"}, "pay", id="concentrated"),
         pytest.param(6, 3, {"category": "it"}, None, id="spread"),
         pytest.param(6, 3, {}, None, id="spread-over-entries-without-category"),
-        pytest.param(1, 1, {"category": "it"}, None, id="spread-in-a-small-base"),
     ],
 )
 def test_a_filter_needs_the_texts_behind_it(
@@ -351,6 +357,11 @@ def test_a_filter_needs_the_texts_behind_it(
 ) -> None:
     with spread(inside, outside, **elsewhere) as base:
         assert base.hints("my payslip?").category == category
+
+
+def test_among_few_passages_the_metadata_alone_decide_a_filter() -> None:
+    with spread(1, 8, rest=(), category="it") as base:
+        assert base.hints("my payslip?").category == "pay"
 
 
 @pytest.mark.parametrize("category", ["it", "pay"])
@@ -365,6 +376,7 @@ def test_restricted_texts_do_not_change_the_filter_of_those_who_may_not_see_them
 
 def test_restricted_texts_do_not_make_a_filter_either() -> None:
     documents = [
+        *REST,
         saying("Other.", source="owner.md", category="pay", keywords=["payslip"]),
         saying("Payslip.", source="it.md", category="it"),
         *(
