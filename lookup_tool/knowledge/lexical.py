@@ -327,13 +327,14 @@ def _postings(
     public: int,
 ) -> dict[str, NDArray[Any]]:
     """Count terms in passages, and weigh the counts by the statistics of the public rows."""
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    place = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    worth = np.where(place < heads[owner], HEADING_WEIGHT, 1)
-    # Equal pairs side by side, as often as they count; `numpy.unique` would take twice as long.
-    pairs = np.repeat(ids * np.int64(len(lengths) or 1) + owner, worth)
+    owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+    pairs = ids * np.int64(len(lengths) or 1) + owner
+    begins = np.cumsum(lengths) - lengths - (np.cumsum(heads) - heads)
+    in_head = np.arange(int(heads.sum())) + np.repeat(begins, heads)
+    # Equal pairs side by side, as often as they count. Large arrays cost more than arithmetic.
+    pairs = np.concatenate([pairs, *[pairs[in_head]] * (HEADING_WEIGHT - 1)])
     pairs.sort()
-    firsts = np.flatnonzero(np.diff(pairs, prepend=-1))
+    firsts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)])
     counts = np.diff(firsts, append=len(pairs))
     numbers, rows = np.divmod(pairs[firsts], len(lengths) or 1)
     weighted = lengths + (HEADING_WEIGHT - 1) * heads
