@@ -18,9 +18,8 @@ import lookups
 import processes
 import scan
 from corpora import Corpus, CorpusEmbeddings, build, questions
-from report import markdown
-
 from lookup_tool.knowledge.base import KnowledgeBase
+from report import markdown
 
 DIMENSIONS = {1_000_000: 256}
 DIMENSION = 384

@@ -1,8 +1,8 @@
 """Synthetic knowledge bases of any size: clustered vectors, words as frequent as words are.
 
-A passage's vector is the centre of its topic plus noise, its words follow Zipf's law, and a question
-is a few words of one passage with a vector near it. Nothing here reads a file or a model, so that
-building measures the index alone and looking up leaves the embedding out.
+A passage's vector is the centre of its topic plus noise, its words follow Zipf's law, and a
+question is a few words of one passage with a vector near it. Nothing here reads a file or a model,
+so that building measures the index alone and looking up leaves the embedding out.
 """
 
 import hashlib
@@ -74,12 +74,12 @@ class CorpusEmbeddings(Embeddings):
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return unit vectors, shape (n, d): the centre of a text's topic, and noise of its own."""
         found = np.empty((len(texts), self._centers.shape[1]), dtype=np.float32)
-        for vector, text in zip(found, texts, strict=True):
+        for place, text in enumerate(texts):
             digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
             seed = int.from_bytes(digest, "little")
             rng = np.random.Generator(np.random.SFC64(seed))
-            rng.standard_normal(out=vector, dtype=np.float32)
-            vector += self._centers[seed % len(self._centers)]
+            rng.standard_normal(out=found[place], dtype=np.float32)
+            found[place] += self._centers[seed % len(self._centers)]
         return found / np.linalg.norm(found, axis=1, keepdims=True)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:

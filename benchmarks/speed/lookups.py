@@ -178,7 +178,7 @@ def _retriever_tools(
 def _fetch_for_full_recall(
     peer: Callable[[int, int], Ask], knowledge: KnowledgeBase, filtered: list[Question]
 ) -> int:
-    """Return the least candidates to fetch with which the filter leaves what an exact search has."""
+    """Return how many candidates to fetch so that the filter leaves what an exact search has."""
     vectors = knowledge.view().snapshot.vectors
     for fetch in FETCHES:
         shares = []

@@ -21,7 +21,6 @@ ASKED = 60
 def ask(root: Path, size: int, dimension: int) -> dict[str, float]:
     """Open a knowledge base in this process and look something up, measuring both."""
     from corpora import Corpus, CorpusEmbeddings, questions
-
     from lookup_tool.graph.app import build_lookup_graph
     from lookup_tool.knowledge.base import KnowledgeBase
 

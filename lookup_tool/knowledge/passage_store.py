@@ -36,6 +36,9 @@ class StoredPassage:
     joint: str
     start_line: int
     end_line: int
+    first_row: int
+    last_row: int
+    """Rows of its entry, which stand together."""
 
     @property
     def embedded_text(self) -> str:
@@ -77,12 +80,17 @@ class PassageStore:
         """Return passages by row."""
         found = self._all(
             """SELECT p.row, e.source, p.source, e.title, e.category, p.breadcrumb, p.text, p.lead,
-                      p.joint, p.start_line, p.end_line
+                      p.joint, p.start_line, p.end_line, e.first_row, e.last_row
                FROM json_each(?) wanted JOIN passages p ON p.row = wanted.value
                JOIN entries e ON e.id = p.entry""",
             [json.dumps(list(rows))],
         )
-        return {record[0]: _passage(record) for record in found}
+        # One text for the parser: there are many small ones.
+        breadcrumbs = json.loads(f"[{','.join(record[5] for record in found)}]")
+        return {
+            record[0]: StoredPassage(*record[:5], tuple(breadcrumb), *record[6:])
+            for record, breadcrumb in zip(found, breadcrumbs, strict=True)
+        }
 
     def entry(self, source: str, access: Sequence[int]) -> StoredEntry | None:
         """Return the entry, or one section of it, that has this source; None if not permitted."""
@@ -173,16 +181,6 @@ class PassageStore:
             matches[source] = (*matches.get(source, ()), (kind, text))
         return matches
 
-    def entry_rows(self, entries: Iterable[str]) -> dict[str, slice]:
-        """Return the rows of entries, which stand together."""
-        found = self._all(
-            """SELECT e.source, min(p.row), max(p.row) + 1
-               FROM json_each(?) wanted JOIN entries e ON e.source = wanted.value
-               JOIN passages p ON p.entry = e.id GROUP BY e.id""",
-            [json.dumps(list(entries))],
-        )
-        return {source: slice(start, stop) for source, start, stop in found}
-
     def _all(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         with self._lock:
             return self._connection.execute(statement, parameters).fetchall()
@@ -199,8 +197,3 @@ def _merge(found: Iterable[tuple[Any, ...]], picked: Sequence[str]) -> tuple[Hin
     order = {key: place for place, key in enumerate(picked)}
     kept = [match for match in merged.values() if match.key in order]
     return tuple(sorted(kept, key=lambda match: order[match.key]))
-
-
-def _passage(record: tuple[Any, ...]) -> StoredPassage:
-    row, entry, source, title, category, breadcrumb, *rest = record
-    return StoredPassage(row, entry, source, title, category, tuple(json.loads(breadcrumb)), *rest)
