@@ -16,6 +16,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from lookup_tool.commands.bench import bench
 from lookup_tool.commands.console import (
     PHASES,
     AsJson,
@@ -48,6 +49,7 @@ app = typer.Typer(
 app.command()(sync)
 app.command()(check)
 app.command("eval", epilog=METRICS_HELP)(evaluate)
+app.command()(bench)
 app.add_typer(trace_app, name="trace")
 app.command()(mcp)
 

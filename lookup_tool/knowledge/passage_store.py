@@ -113,6 +113,16 @@ class PassageStore:
             own, title, category, json.loads(metadata), tuple(passages[row] for (row,) in rows)
         )
 
+    def titles(self, count: int, access: Sequence[int]) -> list[str]:
+        """Return titles of permitted entries, at most so many, at equal distances."""
+        found = self._all(
+            """SELECT title FROM entries WHERE access IN (SELECT value FROM json_each(?))
+               ORDER BY id""",
+            [json.dumps(list(access))],
+        )
+        step = max(1, -(-len(found) // count))
+        return [title for (title,) in found[::step]]
+
     def hints(self, query: str, access: Sequence[int]) -> QueryHints:
         """Recognize phrases in a query; what is not permitted does not exist.
 
