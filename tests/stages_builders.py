@@ -32,6 +32,8 @@ _PASSAGE = StoredPassage(
     joint="",
     start_line=1,
     end_line=1,
+    first_row=0,
+    last_row=0,
 )
 _EVIDENCE = Evidence(
     source="a.md",

@@ -36,6 +36,9 @@ class StoredPassage:
     joint: str
     start_line: int
     end_line: int
+    first_row: int
+    last_row: int
+    """Rows of its entry, which stand together."""
 
     @property
     def embedded_text(self) -> str:
@@ -77,12 +80,17 @@ class PassageStore:
         """Return passages by row."""
         found = self._all(
             """SELECT p.row, e.source, p.source, e.title, e.category, p.breadcrumb, p.text, p.lead,
-                      p.joint, p.start_line, p.end_line
+                      p.joint, p.start_line, p.end_line, e.first_row, e.last_row
                FROM json_each(?) wanted JOIN passages p ON p.row = wanted.value
                JOIN entries e ON e.id = p.entry""",
             [json.dumps(list(rows))],
         )
-        return {record[0]: _passage(record) for record in found}
+        # One text for the parser: there are many small ones.
+        breadcrumbs = json.loads(f"[{','.join(record[5] for record in found)}]")
+        return {
+            record[0]: StoredPassage(*record[:5], tuple(breadcrumb), *record[6:])
+            for record, breadcrumb in zip(found, breadcrumbs, strict=True)
+        }
 
     def entry(self, source: str, access: Sequence[int]) -> StoredEntry | None:
         """Return the entry, or one section of it, that has this source; None if not permitted."""
@@ -104,6 +112,16 @@ class PassageStore:
         return StoredEntry(
             own, title, category, json.loads(metadata), tuple(passages[row] for (row,) in rows)
         )
+
+    def titles(self, count: int, access: Sequence[int]) -> list[str]:
+        """Return titles of permitted entries, at most so many, at equal distances."""
+        found = self._all(
+            """SELECT title FROM entries WHERE access IN (SELECT value FROM json_each(?))
+               ORDER BY id""",
+            [json.dumps(list(access))],
+        )
+        step = max(1, -(-len(found) // count))
+        return [title for (title,) in found[::step]]
 
     def hints(self, query: str, access: Sequence[int]) -> QueryHints:
         """Recognize phrases in a query; what is not permitted does not exist.
@@ -199,8 +217,3 @@ def _merge(found: Iterable[tuple[Any, ...]], picked: Sequence[str]) -> tuple[Hin
     order = {key: place for place, key in enumerate(picked)}
     kept = [match for match in merged.values() if match.key in order]
     return tuple(sorted(kept, key=lambda match: order[match.key]))
-
-
-def _passage(record: tuple[Any, ...]) -> StoredPassage:
-    row, entry, source, title, category, breadcrumb, *rest = record
-    return StoredPassage(row, entry, source, title, category, tuple(json.loads(breadcrumb)), *rest)

@@ -82,6 +82,10 @@ class View:
         there = rows_in(rows, self.snapshot.vectors.slices(groups, category))
         return there / everywhere if everywhere else None
 
+    def titles(self, count: int, groups: frozenset[str] = frozenset()) -> list[str]:
+        """Return titles of entries that these groups may see, from all over the knowledge base."""
+        return self.snapshot.store.titles(count, self.snapshot.permitted(groups))
+
     def read(self, source: str, groups: frozenset[str] = frozenset()) -> StoredEntry:
         """Return an entry, or the section with this source.
 

@@ -181,7 +181,8 @@ def signs_of(block: Evidence, terms: Sequence[QueryTerm], shares: Sequence[float
 
 def probability(signs: Signs, rule: AnswerabilityRule, passages: int) -> float:
     """Estimate from its signs the probability that a block answers the question, in [0, 1]."""
-    value = rule.similarity * (reach(signs, rule, passages) - rule.midpoint)
+    value = rule.similarity * (signs.similarity - rule.midpoint - _by_chance(passages))
+    value += _words(signs, rule)
     if signs.named:
         value = max(value, BARELY_USABLE)
     return round(1.0 / (1.0 + exp(-value)), 6)
@@ -189,9 +190,14 @@ def probability(signs: Signs, rule: AnswerabilityRule, passages: int) -> float:
 
 def reach(signs: Signs, rule: AnswerabilityRule, passages: int) -> float:
     """Return the midpoint up to which a block is usable by its signs, whatever it names."""
-    words = rule.coverage * signs.coverage + rule.heading * signs.heading
-    words += rule.phrase * signs.phrase
-    return signs.similarity - _by_chance(passages) + words / rule.similarity
+    return signs.similarity - _by_chance(passages) + _words(signs, rule) / rule.similarity
+
+
+def _words(signs: Signs, rule: AnswerabilityRule) -> float:
+    """Return what the words say for a block, in logits."""
+    return (
+        rule.coverage * signs.coverage + rule.heading * signs.heading + rule.phrase * signs.phrase
+    )
 
 
 def _by_chance(passages: int) -> float:

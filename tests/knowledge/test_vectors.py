@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lookup_tool.knowledge.vectors import Segment, VectorIndex, one_thread, rows_in
+from lookup_tool.knowledge.threads import one_thread
+from lookup_tool.knowledge.vectors import Segment, VectorIndex, rows_in
 
 X = np.array([1.0, 0.0], dtype=np.float32)
 
