@@ -53,7 +53,8 @@ class SpeedReport:
     """The whole lookup."""
 
     stages: dict[str, Spread]
-    """Each stage, over the lookups that passed through it; the embedding is part of retrieval."""
+    """Each stage, over the lookups that passed through it; the embedding is part of retrieval. What
+    a lookup takes before its first stage and after its last one is `start and end`."""
 
     resident_mb: float | None
     """Most memory that this process has used; None where the system does not say."""
@@ -126,6 +127,7 @@ def _measured(
         whole.append(milliseconds)
         for timing in result.retrieval_trace.timings:
             stages[timing.stage].append(timing.duration_ms)
+        stages["start and end"].append(milliseconds - result.retrieval_trace.duration_ms)
         progress(done)
     return SpeedReport(
         passages=passages,

@@ -21,7 +21,7 @@ import regex
 from numpy.typing import NDArray
 
 from lookup_tool.knowledge.arrays import load_array, save_array
-from lookup_tool.knowledge.tokens import PAIR, STOP_WORDS, surface_terms, terms
+from lookup_tool.knowledge.tokens import PAIR, STOP_WORDS, fold, surface_terms, terms, word_terms
 
 K1 = 1.5
 B = 0.75
@@ -41,6 +41,9 @@ _FEW_SHARE = 0.005
 _SEAM_WEIGHT = 0.25
 """A pair of characters of an unspaced script that no passage holds is more often the seam between
 two words than a word."""
+
+_LONGEST_WORD = 30
+"""Longer ones, such as sentences of unspaced scripts, seldom come again."""
 
 _ROUNDING = 1 - 1e-5
 """Sums of the same float32 scores in another order differ by less."""
@@ -334,18 +337,32 @@ class _Terms:
         self._ids = none if earlier is None else earlier._ids
         self._heads = none if earlier is None else earlier._heads
         self._lengths = none if earlier is None else np.diff(earlier._starts)
+        self._known: dict[str, list[int]] = {}
         self._new_ids: list[int] = []
         self._new_heads: list[int] = []
         self._new_lengths: list[int] = []
 
     def add(self, context: str, text: str) -> int:
         """Cut a passage into terms, and return its place."""
-        head, body = terms(context), terms(text)
-        number = self._vocabulary
-        self._new_ids.extend(number.setdefault(term, len(number)) for term in (*head, *body))
+        head, body = self._numbers(context), self._numbers(text)
+        self._new_ids += head
+        self._new_ids += body
         self._new_heads.append(len(head))
         self._new_lengths.append(len(head) + len(body))
         return len(self._heads) + len(self._new_heads) - 1
+
+    def _numbers(self, text: str) -> list[int]:
+        """Return the numbers of a text's terms, in order; each of its words is cut once a build."""
+        number = self._vocabulary
+        found: list[int] = []
+        for word in fold(text).split(" "):
+            known = self._known.get(word)
+            if known is None:
+                known = [number.setdefault(term, len(number)) for term in word_terms(word)]
+                if len(word) <= _LONGEST_WORD:
+                    self._known[word] = known
+            found += known
+        return found
 
     def take(
         self, places: Sequence[int]
