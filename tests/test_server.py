@@ -262,7 +262,8 @@ async def test_over_http_for_clients_and_agents(
 async def test_an_agent_starts_it_as_the_readme_shows_through_the_adapters(
     handbook_path: Path, tmp_path: Path
 ) -> None:
-    (block,) = re.findall(r"```json\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```json\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (block,) = (each for each in blocks if "mcpServers" in each)
     shown = json.loads(block)["mcpServers"]["handbook"]
     assert shown["command"] == PROGRAM.name
     args = [part.replace("/path/to/kb", str(handbook_path)) for part in shown["args"]]

@@ -35,7 +35,7 @@ EVERYTHING = evidence(
 
 def weights(**given: float) -> RerankConfig:
     """Return a configuration in which every other signal is off."""
-    return RerankConfig(**{**dict.fromkeys(NAMES, 0.0), **given})
+    return RerankConfig(**{**dict.fromkeys((*NAMES, "crowding"), 0.0), **given})
 
 
 def hint(text: str) -> HintMatch:
@@ -246,3 +246,34 @@ def test_contributions_add_up_and_the_order_does_not_depend_on_the_order_of_the_
         )
     keys = [(-block.score, -block.similarity, block.source) for block in ranked]
     assert keys == sorted(keys)
+
+
+def test_blocks_behind_better_ones_of_their_entry_make_room_for_others() -> None:
+    """By similarity a, a, a, b; a fifth of the weight is taken off for each better block."""
+    several = [
+        evidence(f"a.md#{n}", similarity=round(0.9 - n / 100, 2), text_ids=(n,)) for n in range(3)
+    ]
+    other = evidence("b.md", similarity=0.8, text_ids=(9,))
+
+    ranked, trace = rerank([*several, other], TERMS, (), weights(similarity=1.0, crowding=0.5), 10)
+
+    assert [(block.source, block.score) for block in ranked] == [
+        ("a.md#0", 0.9),
+        ("b.md", 0.8),
+        ("a.md#1", 0.79),
+        ("a.md#2", 0.68),
+    ]
+    assert [(part.signal, part.amount, part.detail) for part in trace.entries[3].contributions] == [
+        ("similarity", 0.88, "of the best passage"),
+        ("crowding", -0.2, "2 better of a.md"),
+    ]
+
+
+def test_what_is_taken_off_ends_with_the_fifth_better_block() -> None:
+    several = [
+        evidence(f"a.md#{n}", similarity=round(0.9 - n / 100, 2), text_ids=(n,)) for n in range(8)
+    ]
+
+    ranked, _ = rerank(several, TERMS, (), weights(similarity=1.0, crowding=1.0), 10)
+
+    assert [block.score for block in ranked] == [0.9, 0.69, 0.48, 0.27, 0.06, -0.15, -0.16, -0.17]
