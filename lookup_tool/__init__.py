@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from lookup_tool.config import LookupConfig, LookupContext
     from lookup_tool.contracts import EvidenceBlock, LookupResult
     from lookup_tool.errors import LookupToolError, LookupUnavailableError
+    from lookup_tool.evaluation.calibrate import calibrate
     from lookup_tool.evaluation.evaluate import evaluate
     from lookup_tool.evaluation.questions import read_questions
     from lookup_tool.graph.app import build_lookup_graph
@@ -32,6 +33,7 @@ _HOMES = {
     "LookupUnavailableError": "errors",
     "TraceStore": "traces",
     "build_lookup_graph": "graph.app",
+    "calibrate": "evaluation.calibrate",
     "create_lookup_tool": "tool",
     "evaluate": "evaluation.evaluate",
     "read_questions": "evaluation.questions",
@@ -48,6 +50,7 @@ __all__ = [
     "LookupUnavailableError",
     "TraceStore",
     "build_lookup_graph",
+    "calibrate",
     "create_lookup_tool",
     "evaluate",
     "read_questions",

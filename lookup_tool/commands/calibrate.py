@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lookup_tool.commands.console import Groups, bars, out
-from lookup_tool.commands.plots import plot_calibration, require_plots
+from lookup_tool.commands.plots import check_plot, plot_calibration
 from lookup_tool.config import as_groups
 from lookup_tool.evaluation.calibrate import calibrate as measure
 from lookup_tool.evaluation.calibration import Calibration, State
@@ -57,7 +57,7 @@ def calibrate(  # noqa: PLR0913 - the options of one command
     """
     questions = None if queries is None else read_questions(queries)
     if plot is not None:
-        require_plots()
+        check_plot(plot)
     with KnowledgeBase.open(kb) as knowledge, bars({"ask": "Asking"}) as step:
         calibration = measure(
             knowledge,

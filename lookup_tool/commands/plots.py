@@ -7,23 +7,29 @@ from lookup_tool.errors import ConfigurationError, MissingExtraError
 from lookup_tool.evaluation.calibration import Calibration
 
 
-def require_plots() -> None:
-    """Check that the library is there.
+def check_plot(path: Path) -> None:
+    """Check, before there is anything to draw, that a plot can be written.
 
     Raises:
         MissingExtraError: The extra `eval` is not installed.
+        ConfigurationError: The folder is not there, or the ending is unknown.
     """
     try:
-        importlib.import_module("matplotlib")
+        figure = importlib.import_module("matplotlib.figure").Figure()
     except ImportError as error:
         raise MissingExtraError("plotting", "eval") from error
+    known = figure.canvas.get_supported_filetypes()
+    if path.suffix[1:].lower() not in known:
+        raise ConfigurationError(f"{path}: unknown ending; one of {', '.join(sorted(known))}")
+    if not path.parent.is_dir():
+        raise ConfigurationError(f"{path}: no folder {path.parent}")
 
 
 def plot_calibration(calibration: Calibration, path: Path) -> None:
     """Draw kept questions and false evidence over the midpoint; the file's ending is its format.
 
     Raises:
-        ConfigurationError: The file cannot be written, or has an unknown ending.
+        ConfigurationError: The file cannot be written.
     """
     figure = importlib.import_module("matplotlib.figure").Figure(figsize=(7, 4.2))
     axes = figure.subplots()
@@ -47,6 +53,5 @@ def plot_calibration(calibration: Calibration, path: Path) -> None:
     axes.legend(frameon=False)
     try:
         figure.savefig(path, dpi=150, bbox_inches="tight")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error).split("\n", 1)[0]
-        raise ConfigurationError(f"{path}: the plot cannot be written ({reason})") from error
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be written ({error.strerror})") from error

@@ -205,7 +205,10 @@ class LexicalIndex:
         return scores
 
     def rows_with(self, text: str) -> NDArray[np.int32]:
-        """Return the rows that have every term of a text, in order; none for a text without."""
+        """Return the rows that have every term of a text, ascending; none for a text without terms.
+
+        Title and headings count as well.
+        """
         found = [self._rows_of(term) for term in dict.fromkeys(terms(text))]
         rarest_first = sorted(found, key=len)
         return reduce(_both, rarest_first) if rarest_first else np.zeros(0, dtype=np.int32)

@@ -108,7 +108,7 @@ class PassageStore:
     def hints(self, query: str, access: Sequence[int]) -> QueryHints:
         """Recognize phrases in a query; what is not permitted does not exist.
 
-        The category to filter by is not derived here.
+        The category to filter by is left open: that takes the texts, too.
 
         Args:
             query: Any text.
@@ -174,7 +174,7 @@ class PassageStore:
         return matches
 
     def entry_rows(self, entries: Iterable[str]) -> dict[str, slice]:
-        """Return the rows of entries, which stand together."""
+        """Return the rows of each of these entries that has any; an entry's rows are a run."""
         found = self._all(
             """SELECT e.source, min(p.row), max(p.row) + 1
                FROM json_each(?) wanted JOIN entries e ON e.source = wanted.value

@@ -94,7 +94,8 @@ class VectorIndex:
             return np.zeros(0, dtype=np.float64)
         sums = np.stack([self._vectors[run].sum(axis=0) for run in runs])
         lengths = np.linalg.norm(sums, axis=1)
-        return _similarity(np.divide(sums @ query, lengths, where=lengths > 0, out=lengths * 0))
+        zeros = np.zeros_like(lengths)  # opposite vectors have no direction
+        return _similarity(np.divide(sums @ query, lengths, where=lengths > 0, out=zeros))
 
 
 def outside(slices: Iterable[slice], holes: Iterable[slice]) -> list[slice]:
@@ -115,8 +116,8 @@ def outside(slices: Iterable[slice], holes: Iterable[slice]) -> list[slice]:
 
 def rows_in(rows: NDArray[np.int32], slices: Sequence[slice]) -> int:
     """Count the rows, in order, that lie in these slices."""
-    bounds = [(part.start, part.stop) for part in slices]
-    return sum(int(np.diff(np.searchsorted(rows, pair))[0]) for pair in bounds)
+    bounds = [np.searchsorted(rows, (part.start, part.stop)) for part in slices]
+    return sum(int(stop - start) for start, stop in bounds)
 
 
 def _similarity(products: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -25,8 +25,8 @@ CHANCE = 0.1
 """Standard deviation of the similarity between a question and unrelated passages: measured as .08
 to .10 on four document sets with two embedders."""
 
-USUAL = 4.0
-"""How many standard deviations the best of 3,000 unrelated passages is expected above the mean."""
+USUAL = 3000
+"""Passages among which the rule's midpoint holds."""
 
 BARELY_USABLE = 0.1
 LEAST_NAMED = 0.2
@@ -127,7 +127,7 @@ def build_evidence(  # noqa: PLR0913 - the thresholds are named
         best = max(best, minimum_answerability)
     if best < minimum_answerability:
         return EvidenceSet(answerability=best)
-    least = NOISE * best if minimum_answerability else 0.0
+    least = min(NOISE * best, minimum_answerability)
     usable = tuple(
         block
         for probability, block in rated
@@ -195,12 +195,12 @@ def reach(signs: Signs, rule: AnswerabilityRule, passages: int) -> float:
 
 
 def _by_chance(passages: int) -> float:
-    """Return how much nearer the nearest unrelated passage is than among 3,000.
+    """Return how much nearer the nearest unrelated passage is than among the usual number.
 
     The maximum of n normal variables is expected about sqrt(2 ln n) standard deviations above
     their mean.
     """
-    return CHANCE * (sqrt(2 * log(max(passages, 2))) - USUAL)
+    return CHANCE * (sqrt(2 * log(max(passages, 2))) - sqrt(2 * log(USUAL)))
 
 
 def _side_by_side(block: Evidence, terms: Sequence[QueryTerm]) -> float:

@@ -71,6 +71,35 @@ def test_query_terms_are_weighed_by_rarity_and_function_words_are_zero(
     )
 
 
+def test_a_term_in_the_heading_counts_twice() -> None:
+    """By hand: lengths are 2 + 2 and 4, as a heading counts twice, so the mean is 4."""
+    lexical = LexicalIndex.build([("leave", "paid days"), ("", "leave paid days off")])
+
+    scores = lexical.scores(lexical.query_terms("leave"))
+
+    rarity = log(1 + 0.5 / 2.5)
+    assert scores.tolist() == pytest.approx([rarity * 2 * 2.5 / 3.5, rarity * 2.5 / 2.5])
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        pytest.param("leave", [0, 2], id="in text or heading"),
+        pytest.param("Annual Leaves", [0], id="every term, heading and text together"),
+        pytest.param("leave paid", [0, 2], id="any order"),
+        pytest.param("leave leave", [0, 2], id="repeated"),
+        pytest.param("vpn parking", [], id="never together"),
+        pytest.param("vpn zebra", [], id="one unknown"),
+        pytest.param("年假", [3], id="unspaced"),
+        pytest.param("?", [], id="no terms"),
+    ],
+)
+def test_rows_with_a_phrase_have_all_of_its_terms(
+    lexical: LexicalIndex, text: str, rows: list[int]
+) -> None:
+    assert lexical.rows_with(text).tolist() == rows
+
+
 SCORES = np.array([0, 2, 3, 0, 2, 2, 1], dtype=np.float32)
 
 
