@@ -74,10 +74,11 @@ def write(  # noqa: PLR0913 - the ingredients of one build
     embedded = embed(
         texts, root, embedder, previous, lambda done, total: progress("embed", done, total)
     )
-    entries = _report_unusable(pieces, embedded.usable, entries, problems, embedder.name)
-    pieces = _with_gaps(pieces, embedded.usable)
-    layout = _Layout(entries, pieces, embedded.usable)
-    vectors = np.ascontiguousarray(embedded.vectors[layout.order])
+    usable = embedded.usable
+    entries = _report_unusable(pieces, usable, entries, problems, embedder.name)
+    pieces = _with_gaps(pieces, usable)
+    layout = _Layout(entries, pieces, usable)
+    vectors = embedded.table(layout.order)
     rows = [int(row) for row in embedded.rows[layout.order]]
     thresholds, calibrated_at = thresholds_for(root, embedder)
     manifest = Manifest(
