@@ -2,7 +2,7 @@
 
 import threading
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import psutil
@@ -20,7 +20,7 @@ def measure(folder: Path) -> dict[str, Any]:
     docs, root = folder / "docs", folder / "kb"
     _write_files(docs)
     embeddings = _Timed(Corpus(FILES * SECTIONS, 256))
-    memory = _Peak()
+    memory, cpu = _Peak(), process_time()
     phases: dict[str, float] = {}
     started = last = perf_counter()
 
@@ -37,6 +37,7 @@ def measure(folder: Path) -> dict[str, Any]:
         "files": FILES,
         "passages": passages,
         "seconds": round(seconds, 2),
+        "cpu_seconds": round(process_time() - cpu, 2),
         "seconds_embedding": round(phases.get("embed", 0.0), 2),
         "files_per_s_without_embedding": round(FILES / (seconds - phases.get("embed", 0.0))),
         "phases_s": {phase: round(each, 2) for phase, each in phases.items()},

@@ -116,9 +116,9 @@ def _retriever_tools(
 ) -> Callable[[int, int], Ask] | None:
     """Return a maker of LangChain's retriever tools over the same vectors; None without them."""
     try:
-        from langchain_community.docstore.in_memory import InMemoryDocstore
-        from langchain_community.vectorstores import FAISS
-        from langchain_community.vectorstores.utils import DistanceStrategy
+        from langchain_community.docstore.in_memory import InMemoryDocstore  # pyright: ignore[reportMissingImports]
+        from langchain_community.vectorstores import FAISS  # pyright: ignore[reportMissingImports]
+        from langchain_community.vectorstores.utils import DistanceStrategy  # pyright: ignore[reportMissingImports]
         from langchain_core.documents import Document
         from langchain_core.tools import create_retriever_tool
     except ImportError as error:
@@ -180,6 +180,7 @@ def _fetch_for_full_recall(
 ) -> int:
     """Return how many candidates to fetch so that the filter leaves what an exact search has."""
     vectors = knowledge.view().snapshot.vectors
+    fetch = K
     for fetch in FETCHES:
         shares = []
         for question in filtered[:20]:

@@ -88,7 +88,7 @@ class PassageStore:
         # One text for the parser: there are many small ones.
         breadcrumbs = json.loads(f"[{','.join(record[5] for record in found)}]")
         return {
-            record[0]: StoredPassage(*record[:5], tuple(breadcrumb), *record[6:])
+            record[0]: StoredPassage(*(*record[:5], tuple(breadcrumb), *record[6:]))
             for record, breadcrumb in zip(found, breadcrumbs, strict=True)
         }
 
