@@ -87,10 +87,13 @@ class PassageStore:
         )
         # One text for the parser: there are many small ones.
         breadcrumbs = json.loads(f"[{','.join(record[5] for record in found)}]")
-        return {
-            record[0]: StoredPassage(*(*record[:5], tuple(breadcrumb), *record[6:]))
-            for record, breadcrumb in zip(found, breadcrumbs, strict=True)
-        }
+        passages: dict[int, StoredPassage] = {}
+        for record, breadcrumb in zip(found, breadcrumbs, strict=True):
+            row, entry, source, title, category, _, *rest = record
+            passages[row] = StoredPassage(
+                row, entry, source, title, category, tuple(breadcrumb), *rest
+            )
+        return passages
 
     def entry(self, source: str, access: Sequence[int]) -> StoredEntry | None:
         """Return the entry, or one section of it, that has this source; None if not permitted."""
