@@ -88,8 +88,10 @@ class PassageStore:
         # One text for the parser: there are many small ones.
         breadcrumbs = json.loads(f"[{','.join(record[5] for record in found)}]")
         return {
-            record[0]: StoredPassage(*record[:5], tuple(breadcrumb), *record[6:])
-            for record, breadcrumb in zip(found, breadcrumbs, strict=True)
+            row: StoredPassage(row, entry, source, title, category, tuple(breadcrumb), *rest)
+            for (row, entry, source, title, category, _, *rest), breadcrumb in zip(
+                found, breadcrumbs, strict=True
+            )
         }
 
     def entry(self, source: str, access: Sequence[int]) -> StoredEntry | None:
