@@ -235,8 +235,9 @@ class LexicalIndex:
 
         Terms are taken rarest first. Once the k-th best row has more than the terms that are left
         can give, rows without a term taken so far cannot come in, and the frequent terms, whose
-        postings are most of all, are only looked up for the rows that still can (MaxScore: Turtle and Flood, Query
-        evaluation: strategies and optimizations, 1995). The result is that of scoring every row.
+        postings are most of all, are only looked up for the rows that still can (MaxScore: Turtle
+        and Flood, Query evaluation: strategies and optimizations, 1995). The result is that of
+        scoring every row.
 
         Args:
             query: Terms of the query; function words do not count.
