@@ -17,7 +17,7 @@ import ingest
 import lookups
 import processes
 import scan
-from corpora import Corpus, CorpusEmbeddings, build, questions
+from corpora import Corpus, CorpusEmbeddings, build, opened, questions
 from lookup_tool.knowledge.base import KnowledgeBase
 from report import markdown
 
@@ -71,13 +71,14 @@ def _measure(size: int, cache: Path) -> dict[str, Any]:
     corpus, root = Corpus(size, dimension), cache / f"{size}x{dimension}"
     try:
         build(corpus, root)
-        with KnowledgeBase.open(root, embedder=CorpusEmbeddings(corpus)) as opened:
-            everything = questions(opened, QUESTIONS, filtered=False)
-            filtered = questions(opened, QUESTIONS, filtered=True)
-            scanned = scan.measure(opened, everything, filtered)
-        embeddings = CorpusEmbeddings(corpus, [*everything, *filtered])
-        with KnowledgeBase.open(root, embedder=embeddings) as opened:
-            looked_up = lookups.measure(opened, embeddings, everything, filtered)
+        with opened(corpus, root) as knowledge:
+            everything = questions(knowledge, QUESTIONS, filtered=False)
+            filtered = questions(knowledge, QUESTIONS, filtered=True)
+            scanned = scan.measure(knowledge, everything, filtered)
+        asked = [*everything, *filtered]
+        with opened(corpus, root, asked) as knowledge:
+            embeddings = CorpusEmbeddings(corpus, asked)
+            looked_up = lookups.measure(knowledge, embeddings, everything, filtered)
     except BaseException:
         if not (root / "CURRENT").exists():
             shutil.rmtree(root, ignore_errors=True)

@@ -23,6 +23,7 @@ from lookup_tool.knowledge.generations import writing
 from lookup_tool.knowledge.hints import Phrase
 from lookup_tool.knowledge.passages import Passage
 from lookup_tool.knowledge.prepared import PreparedEntry
+from lookup_tool.knowledge.snapshot import open_current
 
 CATEGORIES = 20
 PASSAGES_PER_ENTRY = 5
@@ -69,7 +70,7 @@ class CorpusEmbeddings(Embeddings):
         topics = max(1, corpus.size // PASSAGES_PER_TOPIC)
         rng = np.random.default_rng(corpus.seed)
         self._centers = rng.standard_normal((topics, corpus.dimension), dtype=np.float32)
-        self._questions = {question.text: question.vector.tolist() for question in questions}
+        self._questions = {question.text: question.vector for question in questions}
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return unit vectors, shape (n, d): the centre of a text's topic, and noise of its own."""
@@ -88,11 +89,18 @@ class CorpusEmbeddings(Embeddings):
 
     def embed_query(self, text: str) -> list[float]:
         """Look a question's vector up."""
+        return self._questions[text].tolist()
+
+    def query_vector(self, text: str) -> NDArray[np.float32]:
+        """Return a question's unit vector, shape (d,)."""
         return self._questions[text]
 
 
 class _Arrays(Embedder):
-    """Hands the vectors of a corpus on as arrays: a million lists of floats would take minutes."""
+    """Hands vectors on as they are: a million lists of floats would take minutes.
+
+    No query waits for it, which leaves the embedding out of what is measured.
+    """
 
     def __init__(self, embeddings: CorpusEmbeddings) -> None:
         super().__init__(embeddings)
@@ -101,6 +109,12 @@ class _Arrays(Embedder):
     @property
     def is_cheap(self) -> bool:
         return True
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        return self._embeddings.query_vector(text)
+
+    def embed_passage(self, text: str) -> NDArray[np.float32]:
+        return self._embeddings.vectors([text])[0]
 
     def embed_batches(
         self, texts: Sequence[str]
@@ -174,6 +188,12 @@ def build(corpus: Corpus, root: Path) -> None:
             settings=PassageConfig(),
             progress=lambda phase, done, total: None,
         )
+
+
+def opened(corpus: Corpus, root: Path, asked: Sequence[Question] = ()) -> KnowledgeBase:
+    """Open the knowledge base of a corpus, to ask it these questions."""
+    embedder = _Arrays(CorpusEmbeddings(corpus, asked))
+    return KnowledgeBase(root, open_current(root), embedder, keeps_embedder=True)
 
 
 def questions(knowledge: KnowledgeBase, count: int, *, filtered: bool) -> list[Question]:

@@ -11,7 +11,8 @@ def markdown(found: Mapping[str, Any]) -> str:
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     machine = found["machine"]
-    yield f"Medians on {machine['cpus']} CPUs ({machine['processor']}), load {machine['load']}.\n"
+    where = f"{machine['cpus']} CPUs ({machine['processor']}), load {machine['load']}"
+    yield f"Medians of processor time on {where}.\n"
     yield "| top 50 of | ours, ms | IndexFlatIP, ms | ratio | recall | category: ours, ms | ratio |"
     yield "|---|---|---|---|---|---|---|"
     for size, each in found["sizes"].items():

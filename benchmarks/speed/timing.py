@@ -1,8 +1,12 @@
-"""How the benchmarks measure: side by side in one run, medians."""
+"""How the benchmarks measure: side by side in one run, medians of processor time.
+
+What is compared keeps one thread busy and waits for nothing: processor time is what it takes on a
+quiet machine, and a busy one lengthens it little.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import TypeVar
 
 Input = TypeVar("Input")
@@ -14,16 +18,17 @@ def alternate(
     """Time candidates on the same inputs, taking turns, so that all see the same machine.
 
     Returns:
-        Median milliseconds of each candidate, over every input of every round but a first one.
+        Median milliseconds of processor time of each candidate, over every input of every round
+        but a first one.
     """
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for number in range(rounds + 1):
         for each in inputs[: len(inputs) if number else 3]:
             for name, candidate in candidates.items():
-                started = perf_counter()
+                started = process_time()
                 candidate(each)
                 if number:
-                    times[name].append(perf_counter() - started)
+                    times[name].append(process_time() - started)
     return {name: round(median(found) * 1000, 3) for name, found in times.items()}
 
 

@@ -114,6 +114,13 @@ class _Postings:
         weights = np.concatenate([self.weights[start:stop] for start, stop in ends])
         return rows, self.rarity * weights
 
+    def scores(self, rows: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return what it adds to the score of each of these rows."""
+        places = np.searchsorted(self.rows, rows)
+        places[places == len(self.rows)] = 0
+        has = self.rows[places] == rows
+        return np.where(has, self.rarity * self.weights[places], np.float32(0))
+
 
 class LexicalIndex:
     """BM25 over passages, with their terms."""
@@ -227,9 +234,10 @@ class LexicalIndex:
         """Return the rows with the best BM25 scores in these slices, at most k, best first.
 
         Terms are taken rarest first. Once the k-th best row has more than the terms that are left
-        can give, rows without a term taken so far cannot come in, and the postings of the frequent
-        terms, which are most of all, need not be read (MaxScore: Turtle and Flood, Query
-        evaluation: strategies and optimizations, 1995). The result is that of scoring every row.
+        can give, rows without a term taken so far cannot come in, and the frequent terms, whose
+        postings are most of all, are only looked up for the rows that still can (MaxScore: Turtle
+        and Flood, Query evaluation: strategies and optimizations, 1995). The result is that of
+        scoring every row.
 
         Args:
             query: Terms of the query; function words do not count.
@@ -245,13 +253,16 @@ class LexicalIndex:
         left = [each.most for each in postings]
         rows, sums, least = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), 0.0
         for place, each in enumerate(postings):
-            if least > sum(left[place:]):
-                break
-            rows, sums = _added(rows, sums, *each.within(slices))
+            if least > sum(left):
+                kept = sums + np.float32(sum(left)) >= least
+                rows = rows[kept]
+                sums = sums[kept] + each.scores(rows)
+            else:
+                rows, sums = _added(rows, sums, *each.within(slices))
             left[place] = 0.0
             if len(rows) >= k:
                 least = float(np.partition(sums, len(sums) - k)[len(sums) - k]) * _ROUNDING
-        rows = rows[sums + np.float32(sum(left)) >= least].astype(np.int64)
+        rows = rows[sums >= least].astype(np.int64)
         scores = self.scores(query, rows)
         return rows[np.lexsort((rows, -scores))[:k]]
 
@@ -259,10 +270,7 @@ class LexicalIndex:
         """Return the BM25 score of each of these rows; function words do not count."""
         scores = np.zeros(len(rows), dtype=np.float32)
         for each in self._postings_of(query):
-            places = np.searchsorted(each.rows, rows.astype(np.int32))
-            places[places == len(each.rows)] = 0
-            has = each.rows[places] == rows
-            scores[has] += each.rarity * each.weights[places[has]]
+            scores += each.scores(rows.astype(np.int32))
         return scores
 
     def _postings_of(self, query: Sequence[QueryTerm]) -> list["_Postings"]:

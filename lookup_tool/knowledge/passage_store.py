@@ -87,13 +87,12 @@ class PassageStore:
         )
         # One text for the parser: there are many small ones.
         breadcrumbs = json.loads(f"[{','.join(record[5] for record in found)}]")
-        passages: dict[int, StoredPassage] = {}
-        for record, breadcrumb in zip(found, breadcrumbs, strict=True):
-            row, entry, source, title, category, _, *rest = record
-            passages[row] = StoredPassage(
-                row, entry, source, title, category, tuple(breadcrumb), *rest
+        return {
+            row: StoredPassage(row, entry, source, title, category, tuple(breadcrumb), *rest)
+            for (row, entry, source, title, category, _, *rest), breadcrumb in zip(
+                found, breadcrumbs, strict=True
             )
-        return passages
+        }
 
     def entry(self, source: str, access: Sequence[int]) -> StoredEntry | None:
         """Return the entry, or one section of it, that has this source; None if not permitted."""
