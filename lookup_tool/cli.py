@@ -16,6 +16,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from lookup_tool.commands.bench import bench
 from lookup_tool.commands.calibrate import calibrate
 from lookup_tool.commands.console import (
     PHASES,
@@ -50,6 +51,7 @@ app.command()(sync)
 app.command()(check)
 app.command("eval", epilog=METRICS_HELP)(evaluate)
 app.command()(calibrate)
+app.command()(bench)
 app.add_typer(trace_app, name="trace")
 app.command()(mcp)
 

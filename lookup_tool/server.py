@@ -26,6 +26,9 @@ from lookup_tool.errors import ConfigurationError, MissingExtraError
 from lookup_tool.knowledge.base import KnowledgeBase
 from lookup_tool.tool import create_lookup_tool
 
+_REFRESH = 5.0
+"""Seconds after which a lookup looks for what a sync has written meanwhile."""
+
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -58,7 +61,7 @@ def mcp(  # noqa: PLR0913 - the options of one command
 
     Example: `lookup-tool mcp --kb kb --group people-team`
     """
-    with KnowledgeBase.open(kb) as knowledge:
+    with KnowledgeBase.open(kb, refresh_every=_REFRESH) as knowledge:
         tool = create_lookup_tool(knowledge, traces=traces, groups=as_groups(group))
         server = create_mcp_server(tool)
         if http:

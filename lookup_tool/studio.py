@@ -16,6 +16,9 @@ from lookup_tool.graph.app import build_lookup_graph
 from lookup_tool.knowledge.base import KnowledgeBase
 from lookup_tool.traces import TraceStore
 
+_REFRESH = 5.0
+"""Seconds after which a lookup looks for what a sync has written meanwhile."""
+
 _HANDBOOK = Path("examples", "handbook").absolute()
 _GIVEN = os.environ.get("LOOKUP_KB")
 PATH = Path(_GIVEN or Path(".demo", "handbook").absolute())
@@ -41,7 +44,7 @@ def _open() -> KnowledgeBase:
             raise ConfigurationError("set LOOKUP_KB to the folder of a knowledge base")
         if not (PATH / "CURRENT").exists():
             KnowledgeBase.build(_HANDBOOK, PATH).close()
-    return KnowledgeBase.open(PATH)
+    return KnowledgeBase.open(PATH, refresh_every=_REFRESH)
 
 
 knowledge = cast("KnowledgeBase", OpenedAtFirstUse())

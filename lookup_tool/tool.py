@@ -79,9 +79,9 @@ def create_lookup_tool(  # noqa: PLR0913 - the options of the one way in
         )
     lookup = Lookup(knowledge, config or LookupConfig(), open_traces(knowledge, traces), name)
 
-    def look_up(
-        query: str, runtime: ToolRuntime[Any, Any] | None
-    ) -> tuple[Content, dict[str, Any]]:
+    def look_up(query: str, given: object) -> tuple[Content, dict[str, Any]]:
+        # Agents inject it; anything else under its name comes from a caller and says nothing.
+        runtime: ToolRuntime[Any, Any] | None = given if isinstance(given, ToolRuntime) else None
         result = lookup(query, lambda: _context(groups, runtime, name))
         if runtime is not None and already_asked(query, name, runtime):
             result = as_repeated(result)

@@ -32,6 +32,8 @@ _PASSAGE = StoredPassage(
     joint="",
     start_line=1,
     end_line=1,
+    first_row=0,
+    last_row=0,
 )
 _EVIDENCE = Evidence(
     source="a.md",
@@ -43,6 +45,8 @@ _EVIDENCE = Evidence(
     end_line=1,
     similarity=0.5,
     bm25=0.0,
+    entry_similarity=0.5,
+    entry="a.md",
     found_by=("vector",),
     in_text=frozenset(),
     in_heading=frozenset(),
@@ -62,6 +66,7 @@ def candidate(found: StoredPassage, similarity: float = 0.5, **changes: Any) -> 
         text_id=hash(fold(found.lead + found.text)),
         similarity=similarity,
         bm25=0.0,
+        entry_similarity=0.5,
         found_by=("vector",),
         in_text=(),
         in_heading=(),
@@ -72,7 +77,7 @@ def candidate(found: StoredPassage, similarity: float = 0.5, **changes: Any) -> 
 
 
 def evidence(source: str = "a.md", **changes: Any) -> Evidence:
-    return replace(_EVIDENCE, source=source, **changes)
+    return replace(_EVIDENCE, source=source, entry=source.partition("#")[0], **changes)
 
 
 def query_terms(*words: str, weight: float = 1.0) -> tuple[QueryTerm, ...]:

@@ -9,7 +9,7 @@ from case_builders import ScriptedModel, calls
 from conftest import ROOT
 from langchain_core.messages import AIMessage
 
-from lookup_tool import KnowledgeBase, TraceStore, build_lookup_graph
+from lookup_tool import KnowledgeBase, LookupConfig, TraceStore, build_lookup_graph
 from lookup_tool.graph.progress import COUNTS
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -106,3 +106,14 @@ def test_an_entry_of_the_handbook_lies_in_its_categorys_folder(path: Path) -> No
     block = path.read_text(encoding="utf-8").split("---\n")[1]
 
     assert yaml.safe_load(block)["category"] == path.parent.name
+
+
+def test_the_readme_lists_every_setting() -> None:
+    table = ["| setting | default | meaning |", "|---|---|---|"]
+    for section, defaults in LookupConfig():
+        for name, field in type(defaults).model_fields.items():
+            meaning = " ".join((field.description or "").split())
+            table.append(f"| `{section}.{name}` | `{field.default!r}` | {meaning} |")
+    listed = README.partition("<!-- settings -->")[2].partition("<!-- /settings -->")[0]
+
+    assert listed.strip().splitlines() == table

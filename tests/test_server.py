@@ -180,13 +180,13 @@ async def test_over_stdio_with_groups_of_the_operator(
 NOISY = """
 import sys
 from lookup_tool.cli import main
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge.view import View
 
-search = KnowledgeBase.search
+search = View.search
 def noisy(self, request):
     print("a stray line")
     return search(self, request)
-KnowledgeBase.search = noisy
+View.search = noisy
 main(["--debug", "mcp", *sys.argv[1:]])
 """
 
@@ -262,7 +262,8 @@ async def test_over_http_for_clients_and_agents(
 async def test_an_agent_starts_it_as_the_readme_shows_through_the_adapters(
     handbook_path: Path, tmp_path: Path
 ) -> None:
-    (block,) = re.findall(r"```json\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```json\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (block,) = (each for each in blocks if "mcpServers" in each)
     shown = json.loads(block)["mcpServers"]["handbook"]
     assert shown["command"] == PROGRAM.name
     args = [part.replace("/path/to/kb", str(handbook_path)) for part in shown["args"]]

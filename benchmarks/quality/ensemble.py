@@ -33,7 +33,7 @@ def is_installed() -> bool:
 
 def count_same(knowledge: KnowledgeBase, questions: Sequence[Question]) -> int:
     """Count the questions for which it ranks as our fusion does, but for the order of ties."""
-    from langchain_classic.retrievers import (  # noqa: PLC0415  # pyright: ignore[reportMissingImports] - optional
+    from langchain_classic.retrievers import (  # pyright: ignore[reportMissingImports] - optional
         EnsembleRetriever,
     )
 

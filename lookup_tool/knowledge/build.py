@@ -26,7 +26,8 @@ from lookup_tool.knowledge.passages import GAP, Passage
 from lookup_tool.knowledge.pending import remove_pending
 from lookup_tool.knowledge.prepared import PreparedEntry, made_by
 from lookup_tool.knowledge.previous import Previous
-from lookup_tool.knowledge.snapshot import EmbedderRecord, Manifest
+from lookup_tool.knowledge.quantized import QUANTIZED_FROM, QuantizedRows
+from lookup_tool.knowledge.snapshot import QUANTIZED, EmbedderRecord, Manifest
 from lookup_tool.knowledge.thresholds import thresholds_for
 from lookup_tool.knowledge.tokens import fold
 from lookup_tool.knowledge.vectors import Segment
@@ -73,10 +74,11 @@ def write(  # noqa: PLR0913 - the ingredients of one build
     embedded = embed(
         texts, root, embedder, previous, lambda done, total: progress("embed", done, total)
     )
-    entries = _report_unusable(pieces, embedded.usable, entries, problems, embedder.name)
-    pieces = _with_gaps(pieces, embedded.usable)
-    layout = _Layout(entries, pieces, embedded.usable)
-    vectors = np.ascontiguousarray(embedded.vectors[layout.order])
+    usable = embedded.usable
+    entries = _report_unusable(pieces, usable, entries, problems, embedder.name)
+    pieces = _with_gaps(pieces, usable)
+    layout = _Layout(entries, pieces, usable)
+    vectors = embedded.table(layout.order)
     rows = [int(row) for row in embedded.rows[layout.order]]
     thresholds, calibrated_at = thresholds_for(root, embedder)
     manifest = Manifest(
@@ -97,6 +99,7 @@ def write(  # noqa: PLR0913 - the ingredients of one build
         passage_settings=settings,
         access_sets=tuple(layout.access_sets),
         segments=tuple(layout.segments),
+        quantized_rows=layout.public if layout.public >= QUANTIZED_FROM else 0,
     )
     # Terms and folded texts are those of before only if they would be made in the same way.
     earlier = previous.snapshot if previous is not None and previous.same_making else None
@@ -106,6 +109,8 @@ def write(  # noqa: PLR0913 - the ingredients of one build
     def fill(folder: Path) -> None:
         progress("index", 0, 3)
         save_array(folder / "vectors.npy", vectors)
+        if manifest.quantized_rows:
+            QuantizedRows.build(vectors[: layout.public]).save(folder / QUANTIZED)
         known = None if earlier is None else earlier.text_ids
         save_array(folder / "text_ids.npy", _text_ids(shown, rows, known))
         progress("index", 1, 3)

@@ -4,7 +4,7 @@ In this order: the generation before, an unfinished build, the embedder. Vectors
 elsewhere are used only if the embedder gives the same ones today.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +23,17 @@ Vectors = dict[str, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Embedded:
-    """The vectors of n texts."""
+    """The vectors of n texts, those of the generation before where they lie."""
 
-    vectors: NDArray[np.float32]
-    """Unit vectors, shape (n, d); zeros where there is no usable one."""
-
+    texts: Sequence[str]
     rows: NDArray[np.int64]
     """Row in the generation before, shape (n,); -1 for what it does not have."""
+
+    stored: NDArray[np.float32] | None
+    """Vectors of the generation before."""
+
+    new: Vectors
+    """The others."""
 
     computed: int
     """Texts that were embedded now, each once."""
@@ -37,7 +41,22 @@ class Embedded:
     @property
     def usable(self) -> NDArray[np.bool_]:
         """Which texts can be searched, shape (n,)."""
-        return np.any(self.vectors != 0, axis=1)
+        flags = self.rows >= 0
+        for place in np.flatnonzero(~flags).tolist():
+            flags[place] = self.new[self.texts[place]].any()
+        return flags
+
+    def table(self, places: Sequence[int]) -> NDArray[np.float32]:
+        """Return the vectors of some texts, shape (len(places), d); d is 0 where there are none."""
+        rows = self.rows[places]
+        if self.stored is not None and (rows >= 0).any():
+            table = np.take(self.stored, np.maximum(rows, 0), axis=0)
+        else:
+            width = len(next(iter(self.new.values()), ()))
+            table = np.zeros((len(places), width), dtype=np.float32)
+        for at in np.flatnonzero(rows < 0).tolist():
+            table[at] = self.new[self.texts[places[at]]]
+        return table
 
 
 def embed(
@@ -69,7 +88,8 @@ def embed(
                 kept = {}
             computed = len(missing) - len(kept)
             new = _compute(missing, kept, embedder, pending, progress)
-    return Embedded(_table(texts, rows, previous, new), rows, computed)
+    stored = None if previous is None else previous.snapshot.unit_vectors
+    return Embedded(texts, rows, stored, new, computed)
 
 
 def _is_of(kept: Vectors, embedder: Embedder) -> bool:
@@ -100,23 +120,3 @@ def _compute(
         vectors.update(zip(those, batch, strict=True))
         progress(len(vectors), len(texts))
     return vectors
-
-
-def _table(
-    texts: Sequence[str],
-    rows: NDArray[np.int64],
-    previous: Previous | None,
-    new: Mapping[str, NDArray[np.float32]],
-) -> NDArray[np.float32]:
-    """Put the vectors of all texts into one array, shape (n, d); d is 0 where there are none."""
-    reused = rows >= 0
-    if previous is not None and reused.any():
-        stored = previous.snapshot.unit_vectors
-        table = np.zeros((len(texts), stored.shape[1]), dtype=np.float32)
-        table[reused] = stored[rows[reused]]
-    else:
-        width = len(next(iter(new.values()), ()))
-        table = np.zeros((len(texts), width), dtype=np.float32)
-    for place in np.flatnonzero(~reused).tolist():
-        table[place] = new[texts[place]]
-    return table

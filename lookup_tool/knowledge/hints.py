@@ -22,6 +22,10 @@ CONCENTRATION = 0.7
 """Measured on three document sets with categories: from .65 on, filters were right more than nine
 times out of ten; without this check, on one of them, every other one was wrong."""
 
+TELLING = 100
+"""Passages from which on the texts tell where a word belongs; among fewer, one mention elsewhere
+would outweigh what the metadata say."""
+
 MAX_TITLES = 20
 """Titles that are listed when a phrase fits many entries."""
 
@@ -150,7 +154,7 @@ def derive_category(
     Args:
         matches: What was recognized.
         share: Share of the permitted passages with the words of a phrase that lie in a category;
-            None when no passage has them.
+            None when no passage has them, or there are too few to tell.
     """
     allowed: dict[str, set[str | None]] = {}
     written: dict[str, HintMatch] = {}

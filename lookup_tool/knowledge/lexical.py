@@ -21,7 +21,7 @@ import regex
 from numpy.typing import NDArray
 
 from lookup_tool.knowledge.arrays import load_array, save_array
-from lookup_tool.knowledge.tokens import PAIR, STOP_WORDS, surface_terms, terms
+from lookup_tool.knowledge.tokens import PAIR, STOP_WORDS, fold, surface_terms, terms, word_terms
 
 K1 = 1.5
 B = 0.75
@@ -42,6 +42,12 @@ _SEAM_WEIGHT = 0.25
 """A pair of characters of an unspaced script that no passage holds is more often the seam between
 two words than a word."""
 
+_LONGEST_WORD = 30
+"""Longer ones, such as sentences of unspaced scripts, seldom come again."""
+
+_ROUNDING = 1 - 1e-5
+"""Sums of the same float32 scores in another order differ by less."""
+
 _ARRAYS = (
     "ids",
     "starts",
@@ -49,6 +55,7 @@ _ARRAYS = (
     "posting_starts",
     "posting_rows",
     "posting_weights",
+    "posting_most",
     "frequency",
     "public",
 )
@@ -88,6 +95,26 @@ class TermMatches:
     """Shape (m, q): the term and the next one stand side by side in the text."""
 
 
+@dataclass(frozen=True)
+class _Postings:
+    """Where one term of a query stands."""
+
+    rows: NDArray[np.int32]
+    """Ascending, each once."""
+
+    weights: NDArray[np.float32]
+    rarity: np.float32
+    most: float
+    """The largest score that it gives."""
+
+    def within(self, slices: Sequence[slice]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return its rows in these slices, and their scores."""
+        ends = [np.searchsorted(self.rows, (part.start, part.stop)) for part in slices]
+        rows = np.concatenate([self.rows[start:stop] for start, stop in ends])
+        weights = np.concatenate([self.weights[start:stop] for start, stop in ends])
+        return rows, self.rarity * weights
+
+
 class LexicalIndex:
     """BM25 over passages, with their terms."""
 
@@ -98,7 +125,8 @@ class LexicalIndex:
             vocabulary: Number of each term.
             arrays: `ids` are the terms of all passages, one after the other, `starts` where each
                 passage begins in them, `heads` how many of them are context. The postings of a
-                term are `posting_rows` and `posting_weights` from `posting_starts[term]` on;
+                term are `posting_rows` and `posting_weights` from `posting_starts[term]` on, and
+                `posting_most` is the largest of its weights;
                 `frequency` is in how many public passages a term stands, 0 for an unknown one at
                 the end, and `public` how many public passages there are.
         """
@@ -110,6 +138,7 @@ class LexicalIndex:
         self._posting_starts = arrays["posting_starts"]
         self._posting_rows = arrays["posting_rows"]
         self._posting_weights = arrays["posting_weights"]
+        self._posting_most = arrays["posting_most"]
         self._frequency = arrays["frequency"]
         self._public = int(arrays["public"][0])
 
@@ -192,20 +221,73 @@ class LexicalIndex:
             )
         return tuple(weighed)
 
-    def scores(self, query: Sequence[QueryTerm]) -> NDArray[np.float32]:
-        """Return the BM25 score of every row, shape (n,); function words do not count."""
-        scores = np.zeros(len(self._heads), dtype=np.float32)
+    def search(
+        self, query: Sequence[QueryTerm], slices: Sequence[slice], k: int
+    ) -> NDArray[np.int64]:
+        """Return the rows with the best BM25 scores in these slices, at most k, best first.
+
+        Terms are taken rarest first. Once the k-th best row has more than the terms that are left
+        can give, rows without a term taken so far cannot come in, and the postings of the frequent
+        terms, which are most of all, need not be read (MaxScore: Turtle and Flood, Query
+        evaluation: strategies and optimizations, 1995). The result is that of scoring every row.
+
+        Args:
+            query: Terms of the query; function words do not count.
+            slices: Where to search, ascending.
+            k: Most rows to return.
+
+        Returns:
+            Rows with a positive score, ties by row.
+        """
+        if k == 0 or not slices:
+            return np.zeros(0, dtype=np.int64)
+        postings = sorted(self._postings_of(query), key=lambda each: len(each.rows))
+        left = [each.most for each in postings]
+        rows, sums, least = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), 0.0
+        for place, each in enumerate(postings):
+            if least > sum(left[place:]):
+                break
+            rows, sums = _added(rows, sums, *each.within(slices))
+            left[place] = 0.0
+            if len(rows) >= k:
+                least = float(np.partition(sums, len(sums) - k)[len(sums) - k]) * _ROUNDING
+        rows = rows[sums + np.float32(sum(left)) >= least].astype(np.int64)
+        scores = self.scores(query, rows)
+        return rows[np.lexsort((rows, -scores))[:k]]
+
+    def scores(self, query: Sequence[QueryTerm], rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the BM25 score of each of these rows; function words do not count."""
+        scores = np.zeros(len(rows), dtype=np.float32)
+        for each in self._postings_of(query):
+            places = np.searchsorted(each.rows, rows.astype(np.int32))
+            places[places == len(each.rows)] = 0
+            has = each.rows[places] == rows
+            scores[has] += each.rarity * each.weights[places[has]]
+        return scores
+
+    def _postings_of(self, query: Sequence[QueryTerm]) -> list["_Postings"]:
+        """Return the postings of the terms that count, each once, none empty."""
+        found: list[_Postings] = []
         for term in dict.fromkeys(term.term for term in query if term.weight > 0):
             number = self._vocabulary.get(term)
             if number is not None:
                 start, stop = self._posting_starts[number : number + 2]
-                rows = self._posting_rows[start:stop]  # each row once
-                rarity = self._rarity(int(self._frequency[number]))
-                scores[rows] += np.float32(rarity) * self._posting_weights[start:stop]
-        return scores
+                rarity = np.float32(self._rarity(int(self._frequency[number])))
+                found.append(
+                    _Postings(
+                        self._posting_rows[start:stop],
+                        self._posting_weights[start:stop],
+                        rarity,
+                        float(rarity * self._posting_most[number]),
+                    )
+                )
+        return found
 
     def rows_with(self, text: str) -> NDArray[np.int32]:
-        """Return the rows that have every term of a text, in order; none for a text without."""
+        """Return the rows that have every term of a text, ascending; none for a text without terms.
+
+        Title and headings count as well.
+        """
         found = [self._rows_of(term) for term in dict.fromkeys(terms(text))]
         rarest_first = sorted(found, key=len)
         return reduce(_both, rarest_first) if rarest_first else np.zeros(0, dtype=np.int32)
@@ -220,19 +302,6 @@ class LexicalIndex:
     def _rarity(self, frequency: int) -> float:
         """Return the inverse document frequency; one is added so that it is positive."""
         return log1p((self._public - frequency + 0.5) / (frequency + 0.5))
-
-    @staticmethod
-    def best(scores: NDArray[np.float32], slices: Sequence[slice], k: int) -> NDArray[np.int64]:
-        """Return the rows with the best positive scores in these slices, at most k, best first."""
-        if k == 0 or not slices:
-            return np.zeros(0, dtype=np.int64)
-        rows = np.concatenate([np.flatnonzero(scores[part]) + part.start for part in slices])
-        values = scores[rows]
-        if len(rows) > k:
-            # Everything that ties with the last place stays in, so that ties go by row.
-            least = np.partition(values, len(rows) - k)[len(rows) - k]
-            rows, values = rows[values >= least], values[values >= least]
-        return rows[np.lexsort((rows, -values))[:k]]
 
     def matches(self, rows: NDArray[np.int64], query: Sequence[QueryTerm]) -> TermMatches:
         """Find which query terms stand in each row, shape (len(rows), len(query))."""
@@ -268,18 +337,32 @@ class _Terms:
         self._ids = none if earlier is None else earlier._ids
         self._heads = none if earlier is None else earlier._heads
         self._lengths = none if earlier is None else np.diff(earlier._starts)
+        self._known: dict[str, list[int]] = {}
         self._new_ids: list[int] = []
         self._new_heads: list[int] = []
         self._new_lengths: list[int] = []
 
     def add(self, context: str, text: str) -> int:
         """Cut a passage into terms, and return its place."""
-        head, body = terms(context), terms(text)
-        number = self._vocabulary
-        self._new_ids.extend(number.setdefault(term, len(number)) for term in (*head, *body))
+        head, body = self._numbers(context), self._numbers(text)
+        self._new_ids += head
+        self._new_ids += body
         self._new_heads.append(len(head))
         self._new_lengths.append(len(head) + len(body))
         return len(self._heads) + len(self._new_heads) - 1
+
+    def _numbers(self, text: str) -> list[int]:
+        """Return the numbers of a text's terms, in order; each of its words is cut once a build."""
+        number = self._vocabulary
+        found: list[int] = []
+        for word in fold(text).split(" "):
+            known = self._known.get(word)
+            if known is None:
+                known = [number.setdefault(term, len(number)) for term in word_terms(word)]
+                if len(word) <= _LONGEST_WORD:
+                    self._known[word] = known
+            found += known
+        return found
 
     def take(
         self, places: Sequence[int]
@@ -309,6 +392,25 @@ class _Terms:
         return vocabulary, number[taken], lengths[wanted].astype(np.int64), heads[wanted]
 
 
+def _added(
+    rows: NDArray[np.int32],
+    sums: NDArray[np.float32],
+    more_rows: NDArray[np.int32],
+    more: NDArray[np.float32],
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Add the scores of one more term to those of ascending rows."""
+    if not len(rows) or not len(more_rows):
+        return (more_rows, more) if len(more_rows) else (rows, sums)
+    rows, sums = np.concatenate([rows, more_rows]), np.concatenate([sums, more])
+    order = np.argsort(rows, kind="stable")  # merges two runs that are in order
+    rows, sums = rows[order], sums[order]
+    again = np.flatnonzero(rows[1:] == rows[:-1])
+    sums[again] += sums[again + 1]
+    kept = np.ones(len(rows), dtype=np.bool_)
+    kept[again + 1] = False
+    return rows[kept], sums[kept]
+
+
 def _both(some: NDArray[np.int32], others: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return what stands in two ordered arrays, of which the first is the shorter."""
     places = np.searchsorted(others, some)
@@ -324,20 +426,27 @@ def _postings(
     public: int,
 ) -> dict[str, NDArray[Any]]:
     """Count terms in passages, and weigh the counts by the statistics of the public rows."""
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    place = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    worth = np.where(place < heads[owner], HEADING_WEIGHT, 1)
-    pairs, which = np.unique(ids * np.int64(len(lengths) or 1) + owner, return_inverse=True)
-    numbers, rows = np.divmod(pairs, len(lengths) or 1)
-    counts = np.bincount(which, worth, len(pairs))
+    owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+    pairs = ids * np.int64(len(lengths) or 1) + owner
+    begins = np.cumsum(lengths) - lengths - (np.cumsum(heads) - heads)
+    in_head = np.arange(int(heads.sum())) + np.repeat(begins, heads)
+    # Equal pairs side by side, as often as they count. Large arrays cost more than arithmetic.
+    pairs = np.concatenate([pairs, *[pairs[in_head]] * (HEADING_WEIGHT - 1)])
+    pairs.sort()
+    firsts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)])
+    counts = np.diff(firsts, append=len(pairs))
+    numbers, rows = np.divmod(pairs[firsts], len(lengths) or 1)
     weighted = lengths + (HEADING_WEIGHT - 1) * heads
     usual = float(weighted[:public].mean()) if public and weighted[:public].any() else 1.0
-    size = 1 - B + B * weighted[rows] / usual
+    size = (1 - B + B * weighted / usual)[rows]
     frequency = np.bincount(numbers[rows < public], minlength=terms_ + 1)
+    starts = np.searchsorted(numbers, np.arange(terms_ + 1))
+    weights = (counts * (K1 + 1) / (counts + K1 * size)).astype(np.float32)
     return {
-        "posting_starts": np.searchsorted(numbers, np.arange(terms_ + 1)),
+        "posting_starts": starts,
         "posting_rows": rows.astype(np.int32),
-        "posting_weights": (counts * (K1 + 1) / (counts + K1 * size)).astype(np.float32),
+        "posting_weights": weights,
+        "posting_most": np.maximum.reduceat(weights, starts[:-1]) if terms_ else weights,
         "frequency": frequency.astype(np.int32),
         "public": np.array([public], dtype=np.int64),
     }

@@ -36,6 +36,9 @@ class StoredPassage:
     joint: str
     start_line: int
     end_line: int
+    first_row: int
+    last_row: int
+    """Rows of its entry, which stand together."""
 
     @property
     def embedded_text(self) -> str:
@@ -77,12 +80,20 @@ class PassageStore:
         """Return passages by row."""
         found = self._all(
             """SELECT p.row, e.source, p.source, e.title, e.category, p.breadcrumb, p.text, p.lead,
-                      p.joint, p.start_line, p.end_line
+                      p.joint, p.start_line, p.end_line, e.first_row, e.last_row
                FROM json_each(?) wanted JOIN passages p ON p.row = wanted.value
                JOIN entries e ON e.id = p.entry""",
             [json.dumps(list(rows))],
         )
-        return {record[0]: _passage(record) for record in found}
+        # One text for the parser: there are many small ones.
+        breadcrumbs = json.loads(f"[{','.join(record[5] for record in found)}]")
+        passages: dict[int, StoredPassage] = {}
+        for record, breadcrumb in zip(found, breadcrumbs, strict=True):
+            row, entry, source, title, category, _, *rest = record
+            passages[row] = StoredPassage(
+                row, entry, source, title, category, tuple(breadcrumb), *rest
+            )
+        return passages
 
     def entry(self, source: str, access: Sequence[int]) -> StoredEntry | None:
         """Return the entry, or one section of it, that has this source; None if not permitted."""
@@ -105,10 +116,20 @@ class PassageStore:
             own, title, category, json.loads(metadata), tuple(passages[row] for (row,) in rows)
         )
 
+    def titles(self, count: int, access: Sequence[int]) -> list[str]:
+        """Return titles of permitted entries, at most so many, at equal distances."""
+        found = self._all(
+            """SELECT title FROM entries WHERE access IN (SELECT value FROM json_each(?))
+               ORDER BY id""",
+            [json.dumps(list(access))],
+        )
+        step = max(1, -(-len(found) // count))
+        return [title for (title,) in found[::step]]
+
     def hints(self, query: str, access: Sequence[int]) -> QueryHints:
         """Recognize phrases in a query; what is not permitted does not exist.
 
-        The category to filter by is not derived here.
+        The category to filter by is left open: that takes the texts, too.
 
         Args:
             query: Any text.
@@ -174,7 +195,7 @@ class PassageStore:
         return matches
 
     def entry_rows(self, entries: Iterable[str]) -> dict[str, slice]:
-        """Return the rows of entries, which stand together."""
+        """Return the rows of each of these entries that has any; an entry's rows are a run."""
         found = self._all(
             """SELECT e.source, min(p.row), max(p.row) + 1
                FROM json_each(?) wanted JOIN entries e ON e.source = wanted.value
@@ -199,8 +220,3 @@ def _merge(found: Iterable[tuple[Any, ...]], picked: Sequence[str]) -> tuple[Hin
     order = {key: place for place, key in enumerate(picked)}
     kept = [match for match in merged.values() if match.key in order]
     return tuple(sorted(kept, key=lambda match: order[match.key]))
-
-
-def _passage(record: tuple[Any, ...]) -> StoredPassage:
-    row, entry, source, title, category, breadcrumb, *rest = record
-    return StoredPassage(row, entry, source, title, category, tuple(json.loads(breadcrumb)), *rest)

@@ -37,6 +37,9 @@ _WIDER_FROM = (0x80, 0x800, 0x10000)
 """Code points from which UTF-8 takes one more byte."""
 
 
+_NO_ANCHOR = regex.compile(r"[^\p{L}\p{M}\p{N}\p{Pc}\- ]")
+
+
 @dataclass(frozen=True, slots=True)
 class Passage:
     """A piece of one section: what is embedded, indexed and found."""
@@ -202,7 +205,7 @@ def _heading_text(markdown: str) -> str:
 
 def slug_of(heading: str) -> str:
     """Return the anchor of a heading that no other heading of its entry shares, as GitHub does."""
-    kept = regex.sub(r"[^\p{L}\p{M}\p{N}\p{Pc}\- ]", "", heading.lower())
+    kept = _NO_ANCHOR.sub("", heading.lower())
     return kept.replace(" ", "-") or "section"
 
 

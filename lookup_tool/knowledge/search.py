@@ -108,31 +108,25 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
     slices = snapshot.vectors.slices(request.groups, request.category)
     if request.hidden is not None:
         slices = outside(slices, snapshot.store.entry_rows([request.hidden]).values())
-    scores = snapshot.lexical.scores(terms)
     by_vector = _distinct(
         lambda k: snapshot.vectors.search(vector, slices, k)[0], snapshot, request.candidates
     )
     by_bm25 = _distinct(
-        lambda k: snapshot.lexical.best(scores, slices, k), snapshot, request.lexical_candidates
+        lambda k: snapshot.lexical.search(terms, slices, k), snapshot, request.lexical_candidates
     )
     rows = np.unique(np.concatenate([by_vector, by_bm25, np.array(request.also, dtype=np.int64)]))
     matches = snapshot.lexical.matches(rows, terms)
     passages = snapshot.store.passages(rows.tolist())
     hints = _metadata_hints(snapshot.store, passages.values(), request.hints)
-    entries = snapshot.store.entry_rows({passage.entry for passage in passages.values()})
-    of_entry = dict(
-        zip(
-            entries,
-            snapshot.vectors.mean_similarity(vector, list(entries.values())).tolist(),
-            strict=True,
-        )
-    )
+    entries = {each.entry: slice(each.first_row, each.last_row + 1) for each in passages.values()}
+    means = snapshot.vectors.mean_similarity(vector, list(entries.values())).tolist()
+    of_entry = dict(zip(entries, means, strict=True))
     nearest, best = set(by_vector.tolist()), set(by_bm25.tolist())
     columns = zip(
         rows.tolist(),
         snapshot.text_ids[rows].tolist(),
         snapshot.vectors.similarity(vector, rows).tolist(),
-        scores[rows].astype(np.float64).round(DIGITS).tolist(),
+        snapshot.lexical.scores(terms, rows).astype(np.float64).round(DIGITS).tolist(),
         _places(matches.text),
         _places(matches.heading),
         _places(matches.pairs),

@@ -1,7 +1,8 @@
 """One generation, opened: what it holds, and whether it is whole.
 
     KB/CURRENT                  names a generation and the hash of its manifest
-    KB/generation-3/manifest.json, passages.sqlite, vectors.npy, text_ids.npy, lexical/
+    KB/generation-3/manifest.json, passages.sqlite, vectors.npy, text_ids.npy, lexical/, and
+        quantized.faiss where there are many public passages
 
 Opening checks what is cheap to check: presence, sizes, headers and the manifest's hash.
 `damaged_files` reads every byte. Nothing is pickled.
@@ -28,9 +29,12 @@ from lookup_tool.knowledge.arrays import load_array
 from lookup_tool.knowledge.holds import Hold
 from lookup_tool.knowledge.lexical import LexicalIndex
 from lookup_tool.knowledge.passage_store import PassageStore
+from lookup_tool.knowledge.quantized import QuantizedRows
 from lookup_tool.knowledge.vectors import Segment, VectorIndex
 
-FORMAT = 2
+FORMAT = 3
+
+QUANTIZED = "quantized.faiss"
 
 _GENERATION = re.compile(r"generation-\d+")
 
@@ -86,6 +90,10 @@ class Manifest(StoredModel):
     """By number; None is public, an empty one nobody."""
 
     segments: tuple[Segment, ...]
+    quantized_rows: int
+    """How many public rows are ranked roughly before they are compared exactly; 0 where the exact
+    search is fast enough."""
+
     files: dict[str, FileRecord] = {}
 
     @property
@@ -120,9 +128,10 @@ class Snapshot:
             self.text_ids: NDArray[np.int64] = load_array(folder / "text_ids.npy")
             self.lexical = LexicalIndex.load(folder / "lexical")
             self.store = PassageStore(folder / "passages.sqlite")
+            quantized = QuantizedRows.load(folder / QUANTIZED) if manifest.quantized_rows else None
         except (OSError, ValueError, sqlite3.Error) as error:
             raise KnowledgeDamagedError(folder, f"a file cannot be read ({error})") from error
-        self.vectors = VectorIndex(self.unit_vectors, manifest.segments)
+        self.vectors = VectorIndex(self.unit_vectors, manifest.segments, quantized)
         # Whoever still looks something up keeps it open; it closes when the last one is done.
         self.close = weakref.finalize(self, _close, self.store, hold)
 

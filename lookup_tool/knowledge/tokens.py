@@ -85,6 +85,8 @@ def visible(text: str) -> str:
 
 def fold(text: str) -> str:
     """Make spellings equal: width, case, ligatures, invisible characters, runs of white space."""
+    if text.isascii():  # nothing else to make equal
+        return " ".join(text.casefold().split())
     folded = visible(text).casefold().replace("i\u0307", "i")
     return " ".join(unicodedata.normalize("NFKC", folded).translate(_SPELLINGS).split())
 
@@ -122,9 +124,21 @@ def terms(text: str) -> list[str]:
 
 def surface_terms(text: str) -> list[tuple[str, str]]:
     """Cut text into (form as written after folding, term) pairs, as `terms` does."""
+    return _cut(fold(text))
+
+
+def word_terms(word: str) -> list[str]:
+    """Cut one word of a folded text as `terms` does.
+
+    No token reaches over white space, so a text's terms are those of its words.
+    """
+    return [term for _, term in _cut(word)]
+
+
+def _cut(folded: str) -> list[tuple[str, str]]:
     pairs: list[tuple[str, str]] = []
     words: list[int] = []
-    for match in TOKEN.finditer(fold(text)):
+    for match in TOKEN.finditer(folded):
         kind, token = match.lastgroup, match[0]
         if kind == "unspaced":
             bigrams = [token[i : i + 2] for i in range(len(token) - 1)] or [token]

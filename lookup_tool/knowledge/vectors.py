@@ -1,16 +1,21 @@
-"""L1: exact vector search over the rows that a caller may see.
+"""L1: vector search over the rows that a caller may see.
+
+It is exact, but for all public rows of a large knowledge base at once: those are ranked roughly
+first (`quantized.py`), and the best of them exactly.
 
 Rows are sorted by access set and category, so what a search may see is a few contiguous slices of
 one array. A filter is the choice of slices, before the search; nothing is dropped after it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import faiss
 import numpy as np
 from numpy.typing import NDArray
+
+from lookup_tool.knowledge.quantized import QuantizedRows
+from lookup_tool.knowledge.threads import one_thread
 
 DIGITS = 6
 """Similarities are rounded once, here, and compared only so: in float32, vectors built to lie
@@ -30,9 +35,21 @@ class Segment:
 class VectorIndex:
     """Unit vectors and the segments they are sorted into."""
 
-    def __init__(self, vectors: NDArray[np.float32], segments: Sequence[Segment]) -> None:
-        """Bind vectors, shape (n, d), float32, C order, unit length, to their segments."""
+    def __init__(
+        self,
+        vectors: NDArray[np.float32],
+        segments: Sequence[Segment],
+        quantized: QuantizedRows | None = None,
+    ) -> None:
+        """Bind vectors, shape (n, d), float32, C order, unit length, to their segments.
+
+        Args:
+            vectors: The vectors.
+            segments: Runs of rows, ascending.
+            quantized: Codes of the public rows, which come first, where there are many.
+        """
         self._vectors = vectors
+        self._quantized = quantized
         self._segments = tuple(segments)
 
     def slices(self, groups: frozenset[str], category: str | None = None) -> list[slice]:
@@ -62,23 +79,38 @@ class VectorIndex:
         Returns:
             Rows and their similarities, best first, ties by row: shape (m,) with m <= k.
         """
-        rows: list[NDArray[np.int64]] = []
-        products: list[NDArray[np.float32]] = []
-        with one_thread():
-            for part in slices:
-                found, ids = faiss.knn(
-                    query[None, :],
-                    self._vectors[part],
-                    min(k, part.stop - part.start),
-                    metric=faiss.METRIC_INNER_PRODUCT,
-                )
-                rows.append(ids[0] + part.start)
-                products.append(found[0])
-        if not rows:
+        found = [self._nearest(query, part, k) for part in self._quantized_apart(slices)]
+        if not found:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float64)
-        all_rows, similarities = np.concatenate(rows), _similarity(np.concatenate(products))
-        best = np.lexsort((all_rows, -similarities))[:k]
-        return all_rows[best], similarities[best]
+        rows = np.concatenate([ids for ids, _ in found])
+        similarities = _similarity(np.concatenate([products for _, products in found]))
+        best = np.lexsort((rows, -similarities))[:k]
+        return rows[best], similarities[best]
+
+    def _quantized_apart(self, slices: Sequence[slice]) -> list[slice]:
+        """Cut the quantized rows off, where all of them are to be searched."""
+        coded = 0 if self._quantized is None else self._quantized.rows
+        if not coded or not slices or slices[0].start or slices[0].stop < coded:
+            return list(slices)
+        rest = [slice(coded, slices[0].stop)] if slices[0].stop > coded else []
+        return [slice(0, coded), *rest, *slices[1:]]
+
+    def _nearest(
+        self, query: NDArray[np.float32], part: slice, k: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Return rows that hold the k nearest ones of a slice, and their inner products."""
+        if self._quantized is not None and part == slice(0, self._quantized.rows):
+            likely = self._quantized.candidates(query, k)
+            if likely is not None:
+                return likely, self._vectors[likely] @ query
+        with one_thread():
+            products, ids = faiss.knn(
+                query[None, :],
+                self._vectors[part],
+                min(k, part.stop - part.start),
+                metric=faiss.METRIC_INNER_PRODUCT,
+            )
+        return ids[0] + part.start, products[0]
 
     def similarity(
         self, query: NDArray[np.float32], rows: NDArray[np.int64]
@@ -94,7 +126,8 @@ class VectorIndex:
             return np.zeros(0, dtype=np.float64)
         sums = np.stack([self._vectors[run].sum(axis=0) for run in runs])
         lengths = np.linalg.norm(sums, axis=1)
-        return _similarity(np.divide(sums @ query, lengths, where=lengths > 0, out=lengths * 0))
+        zeros = np.zeros_like(lengths)  # opposite vectors have no direction
+        return _similarity(np.divide(sums @ query, lengths, where=lengths > 0, out=zeros))
 
 
 def outside(slices: Iterable[slice], holes: Iterable[slice]) -> list[slice]:
@@ -115,28 +148,10 @@ def outside(slices: Iterable[slice], holes: Iterable[slice]) -> list[slice]:
 
 def rows_in(rows: NDArray[np.int32], slices: Sequence[slice]) -> int:
     """Count the rows, in order, that lie in these slices."""
-    bounds = [(part.start, part.stop) for part in slices]
-    return sum(int(np.diff(np.searchsorted(rows, pair))[0]) for pair in bounds)
+    bounds = [np.searchsorted(rows, (part.start, part.stop)) for part in slices]
+    return sum(int(stop - start) for start, stop in bounds)
 
 
 def _similarity(products: NDArray[np.float32]) -> NDArray[np.float64]:
     """Turn inner products of unit vectors into normalized similarities in [0, 1]."""
     return np.round(np.clip(products.astype(np.float64), 0.0, 1.0), DIGITS)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let faiss use one OpenMP thread in this block.
-
-    The setting is per calling thread, and faiss's default is several times slower for a single
-    query. What the user had set is put back.
-    """
-    before = faiss.omp_get_max_threads()
-    if before == 1:
-        yield
-        return
-    faiss.omp_set_num_threads(1)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)

@@ -14,7 +14,7 @@ from langchain_core.embeddings import Embeddings
 from lookup_tool.config import EmbeddingConfig
 from lookup_tool.embeddings import Embedder, Thresholds
 from lookup_tool.errors import EmbedderMismatchError, SourceNotFoundError
-from lookup_tool.knowledge.hints import QueryHints, derive_category
+from lookup_tool.knowledge.hints import TELLING, QueryHints, derive_category
 from lookup_tool.knowledge.passage_store import StoredEntry, StoredPassage
 from lookup_tool.knowledge.search import SearchRequest, SearchResult, search
 from lookup_tool.knowledge.snapshot import Manifest, Snapshot
@@ -75,10 +75,16 @@ class View:
 
     def _share(self, groups: frozenset[str], text: str, category: str) -> float | None:
         """Return how much of what these groups may see of a phrase lies in a category."""
+        if self.count(groups) < TELLING:
+            return None
         rows = self.snapshot.lexical.rows_with(text)
         everywhere = rows_in(rows, self.snapshot.vectors.slices(groups))
         there = rows_in(rows, self.snapshot.vectors.slices(groups, category))
         return there / everywhere if everywhere else None
+
+    def titles(self, count: int, groups: frozenset[str] = frozenset()) -> list[str]:
+        """Return titles of entries that these groups may see, from all over the knowledge base."""
+        return self.snapshot.store.titles(count, self.snapshot.permitted(groups))
 
     def read(self, source: str, groups: frozenset[str] = frozenset()) -> StoredEntry:
         """Return an entry, or the section with this source.

@@ -25,8 +25,8 @@ CHANCE = 0.1
 """Standard deviation of the similarity between a question and unrelated passages: measured as .08
 to .10 on four document sets with two embedders."""
 
-USUAL = 4.0
-"""How many standard deviations the best of 3,000 unrelated passages is expected above the mean."""
+USUAL = 3000
+"""Passages among which the rule's midpoint holds."""
 
 BARELY_USABLE = 0.1
 LEAST_NAMED = 0.2
@@ -127,7 +127,7 @@ def build_evidence(  # noqa: PLR0913 - the thresholds are named
         best = max(best, minimum_answerability)
     if best < minimum_answerability:
         return EvidenceSet(answerability=best)
-    least = NOISE * best if minimum_answerability else 0.0
+    least = min(NOISE * best, minimum_answerability)
     usable = tuple(
         block
         for probability, block in rated
@@ -181,7 +181,8 @@ def signs_of(block: Evidence, terms: Sequence[QueryTerm], shares: Sequence[float
 
 def probability(signs: Signs, rule: AnswerabilityRule, passages: int) -> float:
     """Estimate from its signs the probability that a block answers the question, in [0, 1]."""
-    value = rule.similarity * (reach(signs, rule, passages) - rule.midpoint)
+    value = rule.similarity * (signs.similarity - rule.midpoint - _by_chance(passages))
+    value += _words(signs, rule)
     if signs.named:
         value = max(value, BARELY_USABLE)
     return round(1.0 / (1.0 + exp(-value)), 6)
@@ -189,18 +190,23 @@ def probability(signs: Signs, rule: AnswerabilityRule, passages: int) -> float:
 
 def reach(signs: Signs, rule: AnswerabilityRule, passages: int) -> float:
     """Return the midpoint up to which a block is usable by its signs, whatever it names."""
-    words = rule.coverage * signs.coverage + rule.heading * signs.heading
-    words += rule.phrase * signs.phrase
-    return signs.similarity - _by_chance(passages) + words / rule.similarity
+    return signs.similarity - _by_chance(passages) + _words(signs, rule) / rule.similarity
+
+
+def _words(signs: Signs, rule: AnswerabilityRule) -> float:
+    """Return what the words say for a block, in logits."""
+    return (
+        rule.coverage * signs.coverage + rule.heading * signs.heading + rule.phrase * signs.phrase
+    )
 
 
 def _by_chance(passages: int) -> float:
-    """Return how much nearer the nearest unrelated passage is than among 3,000.
+    """Return how much nearer the nearest unrelated passage is than among the usual number.
 
     The maximum of n normal variables is expected about sqrt(2 ln n) standard deviations above
     their mean.
     """
-    return CHANCE * (sqrt(2 * log(max(passages, 2))) - USUAL)
+    return CHANCE * (sqrt(2 * log(max(passages, 2))) - sqrt(2 * log(USUAL)))
 
 
 def _side_by_side(block: Evidence, terms: Sequence[QueryTerm]) -> float:

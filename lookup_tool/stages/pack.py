@@ -42,14 +42,14 @@ def pack(blocks: Sequence[EvidenceBlock], config: PackConfig) -> ContextPack:
     included: list[IncludedSource] = []
     omitted: list[OmittedSource] = []
     for block in blocks:
-        before = f"{text}\n\n" if text else ""
+        before = f"{text}\n\n{_start(block)}" if text else _start(block)
 
-        def fits(content: str, before: str = before, block: EvidenceBlock = block) -> bool:
-            return count(before + element(block, content)) <= config.budget
+        def fits(content: str, before: str = before) -> bool:
+            return count(before + _body(content)) <= config.budget
 
         content = block.content if fits(block.content) else _longest(block.content, fits)
         if content:
-            text = before + element(block, content)
+            text = before + _body(content)
             truncated = content != block.content
             included.append(IncludedSource(source=block.source, truncated=truncated))
         else:
@@ -67,6 +67,10 @@ def pack(blocks: Sequence[EvidenceBlock], config: PackConfig) -> ContextPack:
 
 def element(block: EvidenceBlock, content: str) -> str:
     """Write one block with its header."""
+    return _start(block) + _body(content)
+
+
+def _start(block: EvidenceBlock) -> str:
     attributes = {
         "source": block.source,
         "title": block.title,
@@ -78,7 +82,11 @@ def element(block: EvidenceBlock, content: str) -> str:
         for name, value in attributes.items()
         if value
     )
-    return f"<evidence {header}>\n{_TAG.sub('&lt;', content)}{_END}"
+    return f"<evidence {header}>\n"
+
+
+def _body(content: str) -> str:
+    return _TAG.sub("&lt;", content) + _END
 
 
 def elements(text: str) -> list[str]:

@@ -38,10 +38,11 @@ class Question:
     """Best BM25 score among the blocks; 1 when none has any."""
 
     passages: Mapping[str, int]
-    """How many passages of each entry were found."""
+    """How many passages of each entry are among the blocks."""
 
 
 _MANY = 5
+"""Other passages of an entry that are as good as more."""
 
 Signal = Callable[[Evidence, Question], tuple[float, str]]
 _Contribution = tuple[str, float, str]
@@ -150,7 +151,7 @@ def _entry(block: Evidence, question: Question) -> tuple[float, str]:
 
 
 def _siblings(block: Evidence, question: Question) -> tuple[float, str]:
-    """Count the other passages of the entry that were found; five are as good as more."""
+    """Count the passages of the entry beside one, in this block and in others."""
     others = question.passages[block.entry] - 1
     return min(others, _MANY) / _MANY, f"{others} more of {block.entry}"
 

@@ -75,7 +75,7 @@ def test_b_19_a_windows_file_stops_no_other(build_docs: Build, ask: Ask) -> None
         {"cafe.md": cafe, "gym.md": "# Gym\nThe gym is open all night.\n"}, DEFAULT
     )
 
-    (block,) = ask(knowledge, "opening hours nine").evidence_blocks
+    block = ask(knowledge, "opening hours nine").evidence_blocks[0]
 
     assert "gym.md" in sources(ask(knowledge, "gym"))
     assert (block.title, block.content) == (

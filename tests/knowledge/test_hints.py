@@ -8,8 +8,10 @@ from langchain_core.documents import Document
 from lookup_tool import KnowledgeBase
 from lookup_tool.knowledge.documents import Entry
 from lookup_tool.knowledge.hints import (
+    CONCENTRATION,
     MAX_PHRASE,
     MAX_TITLES,
+    TELLING,
     HintMatch,
     Phrase,
     QueryHints,
@@ -174,7 +176,65 @@ def match(key: str, *categories: str | None) -> HintMatch:
 def test_a_category_is_derived_only_when_everything_agrees(
     matches: Sequence[HintMatch], derived: tuple[str | None, str]
 ) -> None:
-    assert derive_category(matches) == derived
+    assert derive_category(matches, lambda _text, _category: 1.0) == derived
+
+
+@pytest.mark.parametrize(
+    ("matches", "shares", "derived"),
+    [
+        pytest.param([match("pto", "hr")], {}, ("hr", "keyword:PTO"), id="no-text-has-it"),
+        pytest.param([match("pto", "hr")], {"PTO": CONCENTRATION}, ("hr", "keyword:PTO"), id="at"),
+        pytest.param([match("pto", "hr")], {"PTO": CONCENTRATION - 0.01}, (None, ""), id="under"),
+        pytest.param([match("pto", "hr")], {"PTO": 0.0}, (None, ""), id="elsewhere"),
+        pytest.param(
+            [match("pto", "hr"), match("vpn", "it")],
+            {"PTO": 1.0, "VPN": 0.2},
+            ("hr", "keyword:PTO"),
+            id="one-that-is-everywhere-contradicts-nothing",
+        ),
+        pytest.param(
+            [match("pto", "hr"), match("vpn", "it")],
+            {"PTO": 1.0, "VPN": 1.0},
+            (None, ""),
+            id="two-that-decide-contradict",
+        ),
+        pytest.param(
+            [match("pto", "hr"), match("rule", "it", "law")],
+            {"PTO": 1.0},
+            (None, ""),
+            id="an-ambiguous-one-forbids",
+        ),
+        pytest.param(
+            [match("pto", "hr"), match("rule", "hr", "law")],
+            {"PTO": 1.0},
+            ("hr", "keyword:PTO"),
+            id="an-ambiguous-one-allows",
+        ),
+        pytest.param(
+            [match("pto", "hr"), match("lunch", None)],
+            {"PTO": 1.0},
+            (None, ""),
+            id="an-entry-without-category-competes",
+        ),
+    ],
+)
+def test_a_category_is_derived_only_when_the_texts_bear_it_out(
+    matches: Sequence[HintMatch],
+    shares: dict[str, float],
+    derived: tuple[str | None, str],
+) -> None:
+    assert derive_category(matches, lambda text, _category: shares.get(text)) == derived
+
+
+def test_a_phrase_is_looked_up_in_the_category_of_its_entries() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def share(text: str, category: str) -> None:
+        asked.append((text, category))
+
+    derive_category([match("pto", "hr"), match("rule", "it", "law"), match("lunch", None)], share)
+
+    assert asked == [("PTO", "hr")]
 
 
 def test_hints_tell_what_was_recognized_as_its_author_wrote_it() -> None:
@@ -261,3 +321,70 @@ def test_a_restricted_meaning_makes_a_phrase_ambiguous_only_for_those_who_see_it
         derived = base.hints("bonus").category, base.hints("bonus", frozenset({"board"})).category
 
     assert derived == ("pay", None)
+
+
+def saying(text: str, **metadata: Any) -> Document:
+    return Document(text, metadata={"title": "T", **metadata})
+
+
+REST = [saying(f"Other text {n}.", source=f"rest-{n}.md", category="rest") for n in range(TELLING)]
+
+
+def spread(
+    inside: int, outside: int, rest: Sequence[Document] = REST, **elsewhere: Any
+) -> KnowledgeBase:
+    """Build texts with the word `payslip`: so many in its keyword's category, so many outside."""
+    documents = [
+        *rest,
+        saying("Other text.", source="owner.md", category="pay", keywords=["payslip"]),
+        *(saying(f"Payslip {n}.", source=f"pay-{n}.md", category="pay") for n in range(inside)),
+        *(saying(f"Payslip {n}.", source=f"it-{n}.md", **elsewhere) for n in range(outside)),
+    ]
+    return KnowledgeBase.from_documents(documents, embedder=HashEmbedder())
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside", "elsewhere", "category"),
+    [
+        pytest.param(0, 0, {}, "pay", id="no-text-has-it"),
+        pytest.param(7, 3, {"category": "it"}, "pay", id="concentrated"),
+        pytest.param(6, 3, {"category": "it"}, None, id="spread"),
+        pytest.param(6, 3, {}, None, id="spread-over-entries-without-category"),
+    ],
+)
+def test_a_filter_needs_the_texts_behind_it(
+    inside: int, outside: int, elsewhere: dict[str, Any], category: str | None
+) -> None:
+    with spread(inside, outside, **elsewhere) as base:
+        assert base.hints("my payslip?").category == category
+
+
+def test_among_few_passages_the_metadata_alone_decide_a_filter() -> None:
+    with spread(1, 8, rest=(), category="it") as base:
+        assert base.hints("my payslip?").category == "pay"
+
+
+@pytest.mark.parametrize("category", ["it", "pay"])
+def test_restricted_texts_do_not_change_the_filter_of_those_who_may_not_see_them(
+    category: str,
+) -> None:
+    with spread(6, 3, category=category, access=["staff"]) as base:
+        seen = [base.hints("payslip", frozenset(groups)).category for groups in ((), ("staff",))]
+
+    assert seen == ["pay", None if category == "it" else "pay"]
+
+
+def test_restricted_texts_do_not_make_a_filter_either() -> None:
+    documents = [
+        *REST,
+        saying("Other.", source="owner.md", category="pay", keywords=["payslip"]),
+        saying("Payslip.", source="it.md", category="it"),
+        *(
+            saying(f"Payslip {n}.", source=f"{n}.md", category="pay", access=["staff"])
+            for n in range(9)
+        ),
+    ]
+    with KnowledgeBase.from_documents(documents, embedder=HashEmbedder()) as base:
+        seen = [base.hints("payslip", frozenset(groups)).category for groups in ((), ("staff",))]
+
+    assert seen == [None, "pay"]

@@ -13,6 +13,9 @@ PASSAGES = (
     ("年假", "员工有年假。"),
 )
 
+EVERYTHING = slice(0, len(PASSAGES))
+ROWS = np.arange(len(PASSAGES))
+
 
 @pytest.fixture(params=["built", "loaded"])
 def lexical(request: pytest.FixtureRequest, tmp_path: Path) -> LexicalIndex:
@@ -24,8 +27,7 @@ def lexical(request: pytest.FixtureRequest, tmp_path: Path) -> LexicalIndex:
 
 
 def best(lexical: LexicalIndex, query: str, *slices: slice, k: int = 10) -> list[int]:
-    scores = lexical.scores(lexical.query_terms(query))
-    return lexical.best(scores, slices or [slice(0, len(scores))], k).tolist()
+    return lexical.search(lexical.query_terms(query), slices or (EVERYTHING,), k).tolist()
 
 
 @pytest.mark.parametrize(
@@ -48,14 +50,15 @@ def test_bm25_finds_rows_that_share_content_words(
 
 def test_a_term_that_is_repeated_in_the_query_counts_once(lexical: LexicalIndex) -> None:
     once, thrice = (
-        lexical.scores(lexical.query_terms(query)) for query in ("leave", "leave leaves leaving")
+        lexical.scores(lexical.query_terms(query), ROWS)
+        for query in ("leave", "leave leaves leaving")
     )
 
     assert thrice.tolist() == once.tolist()
 
 
 def test_function_words_beside_a_term_add_nothing(lexical: LexicalIndex) -> None:
-    bare, wordy = (lexical.scores(lexical.query_terms(q)) for q in ("vpn", "use the vpn"))
+    bare, wordy = (lexical.scores(lexical.query_terms(q), ROWS) for q in ("vpn", "use the vpn"))
 
     assert bare.tolist() == wordy.tolist()
 
@@ -71,26 +74,64 @@ def test_query_terms_are_weighed_by_rarity_and_function_words_are_zero(
     )
 
 
-SCORES = np.array([0, 2, 3, 0, 2, 2, 1], dtype=np.float32)
+def test_a_term_in_the_heading_counts_twice() -> None:
+    """By hand: lengths are 2 + 2 and 4, as a heading counts twice, so the mean is 4."""
+    lexical = LexicalIndex.build([("leave", "paid days"), ("", "leave paid days off")])
+
+    scores = lexical.scores(lexical.query_terms("leave"), np.arange(2))
+
+    rarity = log(1 + 0.5 / 2.5)
+    assert scores.tolist() == pytest.approx([rarity * 2 * 2.5 / 3.5, rarity * 2.5 / 2.5])
 
 
 @pytest.mark.parametrize(
-    ("slices", "k", "rows"),
+    ("text", "rows"),
     [
-        pytest.param([slice(0, 7)], 10, [2, 1, 4, 5, 6], id="zero-is-not-found"),
-        pytest.param([slice(0, 7)], 5, [2, 1, 4, 5, 6], id="exactly-all"),
-        pytest.param([slice(0, 7)], 2, [2, 1], id="tie-at-the-last-place-goes-by-row"),
-        pytest.param([slice(0, 7)], 3, [2, 1, 4], id="tie-inside"),
-        pytest.param([slice(0, 2), slice(4, 7)], 2, [1, 4], id="slices-only"),
-        pytest.param([slice(3, 4)], 2, [], id="nothing-in-the-slice"),
-        pytest.param([slice(0, 7)], 0, [], id="switched-off"),
-        pytest.param([], 5, [], id="no-slices"),
+        pytest.param("leave", [0, 2], id="in text or heading"),
+        pytest.param("Annual Leaves", [0], id="every term, heading and text together"),
+        pytest.param("leave paid", [0, 2], id="any order"),
+        pytest.param("leave leave", [0, 2], id="repeated"),
+        pytest.param("vpn parking", [], id="never together"),
+        pytest.param("vpn zebra", [], id="one unknown"),
+        pytest.param("年假", [3], id="unspaced"),
+        pytest.param("?", [], id="no terms"),
     ],
 )
-def test_the_best_rows_are_the_best_of_their_slices(
-    slices: list[slice], k: int, rows: list[int]
+def test_rows_with_a_phrase_have_all_of_its_terms(
+    lexical: LexicalIndex, text: str, rows: list[int]
 ) -> None:
-    assert LexicalIndex.best(SCORES, slices, k).tolist() == rows
+    assert lexical.rows_with(text).tolist() == rows
+
+
+WORDS = ("the", "often", "often", "often", "often", "some", "some", "rare", "once")
+
+
+def random_index(seed: int, size: int) -> LexicalIndex:
+    """Index short texts of few words: rows share terms, and many of them tie."""
+    rng = np.random.default_rng(seed)
+    texts = [" ".join(rng.choice(WORDS, rng.integers(0, 6))) for _ in range(size)]
+    return LexicalIndex.build([("", text) for text in texts], public=size // 2)
+
+
+@pytest.mark.parametrize("k", [1, 3, 20, 500])
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("slices", [(slice(0, 300),), (slice(10, 60), slice(200, 230)), ()])
+def test_a_search_returns_what_scoring_every_row_returns(
+    slices: tuple[slice, ...], seed: int, k: int
+) -> None:
+    lexical = random_index(seed, 300)
+    for query in ("often some rare", "often", "once rare", "some often once rare zebra", "the"):
+        terms = lexical.query_terms(query)
+        rows = np.array([row for part in slices for row in range(300)[part]], dtype=np.int64)
+        scores = lexical.scores(terms, rows)
+        best_first = [row for _, row in sorted(zip(-scores, rows.tolist(), strict=True))]
+        expected = best_first[: min(k, int((scores > 0).sum()))]
+
+        assert lexical.search(terms, slices, k).tolist() == expected
+
+
+def test_switched_off_a_search_returns_nothing(lexical: LexicalIndex) -> None:
+    assert best(lexical, "leave", k=0) == []
 
 
 def test_matches_tell_text_from_heading(lexical: LexicalIndex) -> None:
@@ -154,4 +195,7 @@ def test_an_index_without_terms_finds_nothing(
     LexicalIndex.build(passages).save(tmp_path / "lexical")
     loaded = LexicalIndex.load(tmp_path / "lexical")
 
-    assert loaded.scores(loaded.query_terms("leave")).tolist() == [0.0] * len(passages)
+    terms = loaded.query_terms("leave")
+
+    assert loaded.search(terms, [slice(0, len(passages))], 5).tolist() == []
+    assert loaded.scores(terms, np.arange(len(passages))).tolist() == [0.0] * len(passages)

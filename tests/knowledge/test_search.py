@@ -1,4 +1,6 @@
 from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from embedders import TableEmbedder, at_similarity
@@ -8,6 +10,7 @@ from lookup_tool import KnowledgeBase
 from lookup_tool.knowledge.hints import HintMatch
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.search import MAX_COPIES, Candidate, SearchRequest, SearchResult
+from lookup_tool.knowledge.snapshot import open_current
 
 QUERY = "badge price"
 TABLE = {
@@ -88,6 +91,7 @@ def test_a_candidate_tells_which_terms_stand_where() -> None:
         text_id=candidate.text_id,
         similarity=0.2,
         bm25=candidate.bm25,
+        entry_similarity=0.2,
         found_by=("vector", "lexical"),
         in_text=(0, 1),
         in_heading=(0,),
@@ -205,3 +209,35 @@ def test_copies_of_one_text_do_not_crowd_out_others() -> None:
     assert len({candidate.text_id for candidate in found}) == 3
     assert [candidate.passage.entry for candidate in found[-2:]] == ["other-0.md", "other-1.md"]
     assert len(found) == MAX_COPIES + 2
+
+
+def test_every_candidate_carries_the_similarity_of_its_whole_entry() -> None:
+    table = {**TABLE, "above": [0.6, 0.8], "below": [0.6, -0.8]}
+    documents = [
+        document("a.md", "# A\n\nabove\n\n# B\n\nbelow"),
+        document("b.md", "# A\n\nnear\n", access=["staff"]),
+        document("c.md", "# C\n\nabove all\n"),
+    ]
+    with KnowledgeBase.from_documents(documents, embedder=TableEmbedder(table)) as base:
+        result = base.search(SearchRequest(QUERY))
+
+    assert [(c.passage.source, c.similarity, c.entry_similarity) for c in result.candidates] == [
+        ("a.md", 0.6, 1.0),
+        ("a.md#b", 0.6, 1.0),
+        ("c.md", 0.6, 0.6),
+    ]
+
+
+def test_the_rows_of_an_entry_are_a_run(tmp_path: Path) -> None:
+    documents = [
+        document("secret.md", "Far.", access=["staff"]),
+        document("two.md", "# A\n\nnear\n\n# B\n\nfar"),
+        document("one.md", "middle", category="Site"),
+    ]
+    embedder = TableEmbedder({**TABLE, "Far": [0.0, 1.0]})
+    KnowledgeBase.from_documents(documents, into=tmp_path, embedder=embedder).close()
+
+    with closing(open_current(tmp_path)) as snapshot:
+        rows = snapshot.store.entry_rows(["one.md", "secret.md", "two.md", "none.md"])
+
+    assert rows == {"two.md": slice(0, 2), "one.md": slice(2, 3), "secret.md": slice(3, 4)}

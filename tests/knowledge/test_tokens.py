@@ -12,6 +12,7 @@ from lookup_tool.knowledge.tokens import (
     surface_terms,
     terms,
     visible,
+    word_terms,
 )
 
 PROPERTY = settings(max_examples=100, deadline=None, derandomize=True)
@@ -148,3 +149,18 @@ def test_stop_words_are_folded_function_words() -> None:
     assert {fold(word) for word in STOP_WORDS} == STOP_WORDS
     assert STOP_WORDS.issuperset({"the", "is", "how", "not", "s", "t", "don"})
     assert STOP_WORDS.isdisjoint({"access", "leave", "holiday", "pay", "manager"})
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=60))
+@PROPERTY
+def test_the_terms_of_a_text_are_those_of_its_words(text: str) -> None:
+    words = fold(text).split(" ")
+
+    assert [term for word in words for term in word_terms(word)] == terms(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["U.S. it's P.T.O., v1.2.3 12:30 C++ R&D .NET 's", "a\x1c b\x0b\tC"]
+)
+def test_words_are_cut_alike_alone_and_in_a_text(text: str) -> None:
+    assert [term for word in fold(text).split(" ") for term in word_terms(word)] == terms(text)

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lookup_tool.knowledge.vectors import Segment, VectorIndex, one_thread
+from lookup_tool.knowledge.threads import one_thread
+from lookup_tool.knowledge.vectors import Segment, VectorIndex, rows_in
 
 X = np.array([1.0, 0.0], dtype=np.float32)
 
@@ -157,6 +158,47 @@ def test_a_vector_built_to_lie_on_a_threshold_lies_on_it(hundredth: int) -> None
 
 def test_any_rows_can_be_compared_in_any_order() -> None:
     assert index(0.1, 0.2, 0.3).similarity(X, np.array([2, 0])).tolist() == [0.3, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("vectors", "similarity"),
+    [
+        pytest.param([[0.6, 0.8]], 0.6, id="one row"),
+        pytest.param([[0.6, 0.8], [0.6, -0.8]], 1.0, id="two sides of the query"),
+        pytest.param([[1.0, 0.0], [0.0, 1.0]], 0.707107, id="half way"),
+        pytest.param([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], 0.447214, id="more of one"),
+        pytest.param([[-0.6, 0.8], [-0.6, -0.8]], 0.0, id="opposite to the query"),
+        pytest.param([[1.0, 0.0], [-1.0, 0.0]], 0.0, id="opposite to each other"),
+    ],
+)
+def test_a_run_of_rows_has_the_similarity_of_its_mean(
+    vectors: list[list[float]], similarity: float
+) -> None:
+    rows = np.array([[0.0, 1.0], *vectors, [0.0, -1.0]], dtype=np.float32)
+    around = VectorIndex(rows, [Segment(None, None, 0, len(rows))])
+
+    runs = [slice(1, len(rows) - 1), slice(0, 1)]
+
+    assert around.mean_similarity(X, runs).tolist() == [similarity, 0.0]
+
+
+def test_no_runs_have_no_similarity() -> None:
+    assert index(0.5).mean_similarity(X, []).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "slices", "count"),
+    [
+        pytest.param([2, 3, 5, 8], [slice(0, 10)], 4, id="all"),
+        pytest.param([2, 3, 5, 8], [slice(2, 5)], 2, id="start counts and stop does not"),
+        pytest.param([2, 3, 5, 8], [slice(0, 3), slice(8, 9)], 2, id="two slices"),
+        pytest.param([2, 3, 5, 8], [slice(6, 8)], 0, id="between"),
+        pytest.param([2, 3, 5, 8], [], 0, id="no slices"),
+        pytest.param([], [slice(0, 10)], 0, id="no rows"),
+    ],
+)
+def test_rows_are_counted_in_slices(rows: list[int], slices: list[slice], count: int) -> None:
+    assert rows_in(np.array(rows, dtype=np.int32), slices) == count
 
 
 def test_a_search_without_slices_finds_nothing() -> None:

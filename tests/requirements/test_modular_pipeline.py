@@ -283,7 +283,7 @@ def test_context_pack_respects_budget(make: Make, traces: TraceStore) -> None:
 
 
 def test_rerank_trace_records_score_contributions(make: Make, traces: TraceStore) -> None:
-    rerank = RerankConfig(similarity=1.0, keyword_hint=0.25, bm25=0, coverage=0, heading=0)
+    rerank = RerankConfig(similarity=1.0, keyword_hint=0.25, bm25=0, coverage=0, entry=0)
 
     result = look_up(knowledge_base(make, 0.9, 0.2), traces, rerank=rerank)
 
@@ -387,7 +387,7 @@ def test_hints_can_be_switched_off(make: Make, traces: TraceStore) -> None:
 
 
 def test_evidence_block_contains_source_metadata(make: Make, traces: TraceStore) -> None:
-    rerank = RerankConfig(similarity=1.0, keyword_hint=0.25, bm25=0, coverage=0, heading=0)
+    rerank = RerankConfig(similarity=1.0, keyword_hint=0.25, bm25=0, coverage=0, entry=0)
 
     (block,) = look_up(knowledge_base(make, 0.9, 0.2), traces, rerank=rerank).evidence_blocks
 

@@ -1,6 +1,9 @@
 """Candidates become blocks, and one rule decides whether these are usable."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from math import log
 from random import Random
 
 import pytest
@@ -9,10 +12,13 @@ from hypothesis import strategies as st
 from stages_builders import candidate, evidence, passage, query_terms
 
 from lookup_tool.config import EvidenceConfig
+from lookup_tool.embeddings import AnswerabilityRule
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.search import MAX_COPIES, Candidate
 from lookup_tool.stages.evidence import (
-    LEAST,
+    NOISE,
+    USUAL,
+    Evidence,
     EvidenceSet,
     answerability,
     build_evidence,
@@ -22,12 +28,26 @@ from lookup_tool.stages.evidence import (
 
 TERMS = query_terms("annual", "leave")
 USABLE = EvidenceConfig().minimum_answerability
-build = partial(build_evidence, minimum_answerability=USABLE)
+LENIENT = AnswerabilityRule(midpoint=-1.0)
+build = partial(build_evidence, minimum_answerability=USABLE, passages=USUAL)
 
 
 def everything(*candidates: Candidate) -> EvidenceSet:
     """Build with a floor and a midpoint that let everything pass."""
-    return build(candidates, TERMS, evidence_floor=0.0, midpoint=-1.0)
+    return build(candidates, TERMS, evidence_floor=0.0, rule=LENIENT)
+
+
+def worth(
+    block: Evidence,
+    rule: AnswerabilityRule,
+    terms: Sequence[QueryTerm] = TERMS,
+    passages: int = USUAL,
+) -> float:
+    return answerability(block, terms, term_shares(terms), rule, passages)
+
+
+def log_odds(probability: float) -> float:
+    return log(probability / (1 - probability))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +59,7 @@ def everything(*candidates: Candidate) -> EvidenceSet:
     ],
 )
 def test_a_candidate_under_the_floor_is_no_evidence(similarity: float, kept: bool) -> None:
-    found = build([candidate(passage(), similarity)], TERMS, evidence_floor=0.3, midpoint=-1.0)
+    found = build([candidate(passage(), similarity)], TERMS, evidence_floor=0.3, rule=LENIENT)
 
     assert [block.similarity for block in found.blocks] == [similarity] * kept
 
@@ -175,57 +195,168 @@ def test_the_list_of_duplicates_is_bounded(others: int) -> None:
         pytest.param(0.41, True, id="over the midpoint"),
     ],
 )
-def test_half_of_the_terms_at_the_midpoint_are_just_usable(similarity: float, usable: bool) -> None:
-    half = candidate(passage(), similarity, in_text=(0,))
+def test_without_a_word_the_midpoint_is_just_usable(similarity: float, usable: bool) -> None:
+    rule = AnswerabilityRule(midpoint=0.4)
 
-    found = build([half], TERMS, evidence_floor=0.0, midpoint=0.4)
+    found = build([candidate(passage(), similarity)], TERMS, evidence_floor=0.0, rule=rule)
 
     assert len(found.blocks) == usable
     assert (found.answerability >= USABLE) is usable
     assert 0.0 < found.answerability < 1.0
 
 
-def test_answerability_grows_with_similarity_and_with_coverage() -> None:
-    steps = [
-        evidence(similarity=0.3),
-        evidence(similarity=0.3, in_text=frozenset({0})),
-        evidence(similarity=0.3, in_text=frozenset({0}), in_heading=frozenset({1})),
-        evidence(similarity=0.4, in_text=frozenset({0, 1})),
-    ]
+NOTHING = AnswerabilityRule(midpoint=0.5, similarity=0, coverage=0, heading=0, phrase=0)
+BOTH = frozenset({0, 1})
 
-    worth = [answerability(step, TERMS, term_shares(TERMS), 0.4) for step in steps]
 
-    assert worth == sorted(set(worth))
-    assert (
-        answerability(
-            evidence(similarity=0.4, in_heading=frozenset({0, 1})), TERMS, term_shares(TERMS), 0.4
-        )
-        == (worth[-1])
+@pytest.mark.parametrize(
+    ("weights", "block", "value"),
+    [
+        pytest.param({}, evidence(in_text=BOTH, in_heading=BOTH), 0.0, id="no weight"),
+        pytest.param({"similarity": 5}, evidence(similarity=0.7), 1.0, id="similarity"),
+        pytest.param({"similarity": 5}, evidence(similarity=0.3), -1.0, id="little similarity"),
+        pytest.param({"coverage": 2}, evidence(in_text=frozenset({0})), 1.0, id="half the words"),
+        pytest.param(
+            {"coverage": 2},
+            evidence(in_text=frozenset({0}), in_heading=BOTH),
+            2.0,
+            id="words of the heading, once",
+        ),
+        pytest.param({"heading": 3}, evidence(in_text=BOTH), 0.0, id="no word in the heading"),
+        pytest.param({"heading": 3}, evidence(in_heading=frozenset({1})), 1.5, id="heading"),
+        pytest.param({"phrase": 2}, evidence(in_text=BOTH), 0.0, id="words apart"),
+        pytest.param(
+            {"phrase": 2}, evidence(in_text=BOTH, pairs=frozenset({0})), 2.0, id="words beside"
+        ),
+        pytest.param(
+            {"phrase": 2},
+            evidence(in_text=frozenset({0}), pairs=frozenset({0})),
+            1.0,
+            id="a phrase counts times the coverage",
+        ),
+        pytest.param(
+            {"similarity": 5, "coverage": 2, "heading": 3, "phrase": 4},
+            evidence(similarity=0.3, in_text=BOTH, in_heading=frozenset({0}), pairs=frozenset({0})),
+            -1.0 + 2.0 + 1.5 + 4.0,
+            id="all add up",
+        ),
+    ],
+)
+def test_each_weight_of_the_rule_moves_the_log_odds(
+    weights: dict[str, float], block: Evidence, value: float
+) -> None:
+    assert log_odds(worth(block, replace(NOTHING, **weights))) == pytest.approx(value, abs=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("weights", "beside", "strength"),
+    [
+        pytest.param((0, 0, 1, 1), {0, 1, 2}, 1.0, id="all"),
+        pytest.param((0, 0, 1, 1), {1}, 0.5, id="beside a function word"),
+        pytest.param((0, 0, 1, 1), {0}, 0.0, id="function words only"),
+        pytest.param((1, 1, 1, 1), {0}, 1 / 3, id="one of three"),
+    ],
+)
+def test_a_phrase_is_a_pair_of_neighbours_of_which_one_has_content(
+    weights: tuple[float, ...], beside: set[int], strength: float
+) -> None:
+    terms = [QueryTerm(str(place), str(place), weight) for place, weight in enumerate(weights)]
+    block = evidence(in_text=frozenset(range(4)), pairs=frozenset(beside))
+
+    found = log_odds(worth(block, replace(NOTHING, phrase=3.0), terms))
+
+    assert found == pytest.approx(3.0 * strength, abs=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("passages", "value"),
+    [
+        pytest.param(0, -2.824, id="none counts as two"),
+        pytest.param(1, -2.824, id="one counts as two"),
+        pytest.param(2, -2.824, id="two"),
+        pytest.param(300, -0.624, id="fewer"),
+        pytest.param(3000, 0.0, id="the usual number"),
+        pytest.param(3_000_000, 1.460, id="more"),
+    ],
+)
+def test_the_more_passages_there_are_the_nearer_an_answer_must_be(
+    passages: int, value: float
+) -> None:
+    rule = replace(NOTHING, similarity=10.0)
+
+    found = log_odds(worth(evidence(similarity=0.5), rule, passages=passages))
+
+    assert found == pytest.approx(-value, abs=2e-3)
+
+
+@pytest.mark.parametrize("passages", [1, 100, USUAL, 100_000])
+def test_similarity_alone_can_be_enough(passages: int) -> None:
+    assert worth(evidence(similarity=0.95), AnswerabilityRule(), passages=passages) > USABLE
+
+
+@pytest.mark.parametrize("passages", [1, 100, USUAL])
+def test_words_need_little_similarity_beside_them(passages: int) -> None:
+    said = evidence(similarity=0.05, in_text=BOTH, in_heading=BOTH, pairs=frozenset({0}))
+
+    assert worth(said, AnswerabilityRule(), passages=passages) > USABLE
+
+
+def test_among_few_passages_what_is_far_and_says_nothing_is_still_noise() -> None:
+    near = candidate(passage("near.md", row=0, text="Near."), 0.6, in_text=(0, 1))
+    far = candidate(passage("far.md", row=1, text="Far."), 0.1)
+
+    found = build([near, far], TERMS, evidence_floor=0.0, rule=AnswerabilityRule(), passages=2)
+
+    assert [block.source for block in found.blocks] == ["near.md"]
+
+
+@pytest.mark.parametrize("passages", [2, USUAL, 1_000_000])
+@pytest.mark.parametrize("minimum", [0.0, 0.02, 0.1, USABLE, 0.9])
+def test_what_reaches_the_minimum_is_evidence(minimum: float, passages: int) -> None:
+    steps = [candidate(passage(f"{n}.md", row=n, text=f"{n}"), n / 10) for n in range(11)]
+    rule = AnswerabilityRule()
+
+    found = build(
+        steps,
+        TERMS,
+        evidence_floor=0.0,
+        rule=rule,
+        passages=passages,
+        minimum_answerability=minimum,
     )
+
+    rated = [worth(evidence(similarity=n / 10), rule, passages=passages) for n in range(11)]
+    reach = {f"{n}.md" for n in range(11) if rated[n] >= minimum}
+    assert reach <= {block.source for block in found.blocks}
+    assert bool(found.blocks) is bool(reach)
 
 
 def test_the_best_block_decides_and_takes_only_blocks_that_are_no_noise_along() -> None:
     steps = [candidate(passage(f"{n:02}.md", row=n, text=f"{n}"), n / 50) for n in range(51)]
-    worth = [
-        answerability(evidence(similarity=n / 50), TERMS, term_shares(TERMS), 0.5)
-        for n in range(51)
-    ]
+    rule = AnswerabilityRule(midpoint=0.7, similarity=10.0)
+    rated = [worth(evidence(similarity=n / 50), rule) for n in range(51)]
 
-    found = build(steps, TERMS, evidence_floor=0.0, midpoint=0.5)
+    found = build(steps, TERMS, evidence_floor=0.0, rule=rule)
 
-    kept = [f"{n:02}.md" for n in range(50, -1, -1) if worth[n] >= LEAST]
+    kept = [f"{n:02}.md" for n in range(50, -1, -1) if rated[n] >= NOISE * max(rated)]
     assert 0 < len(kept) < 51
     assert [block.source for block in found.blocks] == kept
-    assert found.answerability == max(worth)
+    assert found.answerability == max(rated)
 
 
 def test_a_minimum_of_zero_turns_the_rule_off_and_keeps_every_block() -> None:
     far = [candidate(passage(f"{n}.md", row=n, text=f"{n}"), n / 10) for n in range(3)]
 
-    found = build_evidence(far, TERMS, evidence_floor=0.1, midpoint=0.9, minimum_answerability=0.0)
+    found = build(
+        far,
+        TERMS,
+        evidence_floor=0.1,
+        rule=AnswerabilityRule(midpoint=0.9),
+        minimum_answerability=0.0,
+    )
 
     assert [block.source for block in found.blocks] == ["2.md", "1.md"]
-    assert 0.0 < found.answerability < LEAST
+    assert 0.0 < found.answerability < USABLE
 
 
 @pytest.mark.parametrize(
@@ -243,7 +374,7 @@ def test_a_similarity_declared_good_enough_is_usable_whatever_the_rule_says(
         [candidate(passage(), similarity)],
         TERMS,
         evidence_floor=0.0,
-        midpoint=2.0,
+        rule=AnswerabilityRule(midpoint=2.0),
         good_enough=0.3,
     )
 
@@ -315,11 +446,9 @@ def test_a_single_word_beside_what_no_text_can_mention_is_barely_usable(
 ) -> None:
     terms = (first, QueryTerm("sign", "sign", 0.5))
 
-    worth = answerability(
-        evidence(similarity=0.1, in_text=MENTIONS), terms, term_shares(terms), 0.5
-    )
+    found = worth(evidence(similarity=0.1, in_text=MENTIONS), AnswerabilityRule(), terms)
 
-    assert (worth >= USABLE) is usable
+    assert (found >= USABLE) is usable
 
 
 @pytest.mark.parametrize(
@@ -335,6 +464,6 @@ def test_an_identifier_may_stand_in_the_metadata_of_an_entry(
 ) -> None:
     terms = (QueryTerm("pto", "pto", 1.0, identifier=identifier), QueryTerm("rule", "rules", 1.0))
 
-    worth = answerability(evidence(similarity=0.1, hints=hints), terms, term_shares(terms), 0.5)
+    found = worth(evidence(similarity=0.1, hints=hints), AnswerabilityRule(), terms)
 
-    assert (worth >= USABLE) is usable
+    assert (found >= USABLE) is usable

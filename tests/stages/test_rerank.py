@@ -27,15 +27,15 @@ EVERYTHING = evidence(
     similarity=0.5,
     bm25=2.0,
     in_text=frozenset({0, 1}),
-    in_heading=frozenset({2}),
-    pairs=frozenset({1}),
+    entry_similarity=0.25,
+    text_ids=(0, 1),
     hints=("title:Leave", "keyword:time off: paid", "entity:TimeTrail", "category:hr"),
 )
 
 
 def weights(**given: float) -> RerankConfig:
     """Return a configuration in which every other signal is off."""
-    return RerankConfig(**{**dict.fromkeys(NAMES, 0.0), **given})
+    return RerankConfig(**{**dict.fromkeys((*NAMES, "crowding"), 0.0), **given})
 
 
 def hint(text: str) -> HintMatch:
@@ -52,8 +52,8 @@ def order(blocks: Sequence[Evidence], config: RerankConfig, most: int = 10) -> l
         ("similarity", 0.25, "of the best passage"),
         ("bm25", 0.25, "2 of 4"),
         ("coverage", 0.375, "annual"),
-        ("heading", 0.125, "leave"),
-        ("phrase", 0.25, "annual leave"),
+        ("entry", 0.125, "a.md"),
+        ("siblings", 0.1, "1 more of a.md"),
         ("title_hint", 0.5, "Leave"),
         ("keyword_hint", 0.5, "time off: paid"),
         ("entity_hint", 0.5, "TimeTrail"),
@@ -73,7 +73,7 @@ def test_each_signal_contributes_its_weight_times_its_strength(
 
 
 def test_a_block_that_nothing_speaks_for_has_no_contributions() -> None:
-    _, trace = rerank([evidence(similarity=0.4)], TERMS, (), weights(bm25=1.0, phrase=1.0), 10)
+    _, trace = rerank([evidence(similarity=0.4)], TERMS, (), weights(bm25=1.0, siblings=1.0), 10)
 
     assert trace == RerankTrace(
         entries=(
@@ -147,16 +147,29 @@ def test_no_blocks_stay_no_blocks_whatever_the_hints_say() -> None:
     assert rerank((), TERMS, [hint("annual leave")], RerankConfig(), 10) == ((), RerankTrace())
 
 
-def test_a_pair_of_function_words_is_no_phrase() -> None:
-    terms = (QueryTerm("how", "how", 0.0), QueryTerm("do", "do", 0.0), *query_terms("leave"))
-    both = evidence(in_text=frozenset({0, 1, 2}), pairs=frozenset({0, 1}))
-    idle = evidence(in_text=frozenset({0, 1}), pairs=frozenset({0}))
+@pytest.mark.parametrize(("found", "strength"), [(1, 0.0), (2, 0.2), (5, 0.8), (6, 1.0), (7, 1.0)])
+def test_the_other_passages_of_an_entry_speak_for_each_of_its_blocks(
+    found: int, strength: float
+) -> None:
+    several = evidence("a.md#one", text_ids=tuple(range(1, found)) or (0,))
+    last = [evidence("a.md#two", text_ids=(9,))] * (found > 1)
+    alone = evidence("b.md", text_ids=(10,))
 
-    scores = [
-        rerank([block], terms, (), weights(phrase=1.0), 10)[0][0].score for block in (both, idle)
-    ]
+    ranked, _ = rerank([several, *last, alone], TERMS, (), weights(siblings=1.0), 10)
 
-    assert scores == [1.0, 0.0]
+    assert {block.source: block.score for block in ranked} == {
+        "a.md#one": strength,
+        **{block.source: strength for block in last},
+        "b.md": 0.0,
+    }
+
+
+def test_the_whole_entry_speaks_for_its_block() -> None:
+    passing = evidence("a.md", similarity=0.6, entry_similarity=0.2)
+    subject = evidence("b.md", similarity=0.5, entry_similarity=0.5)
+
+    assert order([passing, subject], weights(similarity=1.0, entry=0.5)) == ["b.md", "a.md"]
+    assert order([passing, subject], weights(similarity=1.0, entry=0.3)) == ["a.md", "b.md"]
 
 
 def test_a_repeated_term_of_the_question_counts_once() -> None:
@@ -201,7 +214,7 @@ blocks_of_evidence = st.builds(
     similarity=st.one_of(st.sampled_from([0.25, 0.5]), strength),
     bm25=st.one_of(st.just(0.0), st.floats(0, 40).map(lambda value: round(value, 6))),
     in_text=places,
-    in_heading=places,
+    entry_similarity=strength,
     pairs=st.frozensets(st.integers(0, 1)),
     hints=st.lists(st.sampled_from(EVERYTHING.hints), unique=True).map(tuple),
 )
@@ -233,3 +246,34 @@ def test_contributions_add_up_and_the_order_does_not_depend_on_the_order_of_the_
         )
     keys = [(-block.score, -block.similarity, block.source) for block in ranked]
     assert keys == sorted(keys)
+
+
+def test_blocks_behind_better_ones_of_their_entry_make_room_for_others() -> None:
+    """By similarity a, a, a, b; a fifth of the weight is taken off for each better block."""
+    several = [
+        evidence(f"a.md#{n}", similarity=round(0.9 - n / 100, 2), text_ids=(n,)) for n in range(3)
+    ]
+    other = evidence("b.md", similarity=0.8, text_ids=(9,))
+
+    ranked, trace = rerank([*several, other], TERMS, (), weights(similarity=1.0, crowding=0.5), 10)
+
+    assert [(block.source, block.score) for block in ranked] == [
+        ("a.md#0", 0.9),
+        ("b.md", 0.8),
+        ("a.md#1", 0.79),
+        ("a.md#2", 0.68),
+    ]
+    assert [(part.signal, part.amount, part.detail) for part in trace.entries[3].contributions] == [
+        ("similarity", 0.88, "of the best passage"),
+        ("crowding", -0.2, "2 better of a.md"),
+    ]
+
+
+def test_what_is_taken_off_ends_with_the_fifth_better_block() -> None:
+    several = [
+        evidence(f"a.md#{n}", similarity=round(0.9 - n / 100, 2), text_ids=(n,)) for n in range(8)
+    ]
+
+    ranked, _ = rerank(several, TERMS, (), weights(similarity=1.0, crowding=1.0), 10)
+
+    assert [block.score for block in ranked] == [0.9, 0.69, 0.48, 0.27, 0.06, -0.15, -0.16, -0.17]
