@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lookup_tool.knowledge.threads import one_thread
-from lookup_tool.knowledge.vectors import Segment, VectorIndex, rows_in
+from lookup_tool.knowledge.vectors import Segment, VectorIndex, outside, rows_in
 
 X = np.array([1.0, 0.0], dtype=np.float32)
 
@@ -225,3 +225,20 @@ def test_the_openmp_setting_is_put_back_after_an_error() -> None:
         fail_in_one_thread()
 
     assert faiss.omp_get_max_threads() == 2
+
+
+@pytest.mark.parametrize(
+    "holes",
+    [[], [slice(0, 2)], [slice(3, 5)], [slice(4, 9)], [slice(9, 12)], [slice(0, 20)]],
+    ids=["none", "at the start", "inside", "up to the end", "between", "all"],
+)
+def test_rows_outside_of_holes_are_all_others(holes: list[slice]) -> None:
+    slices = [slice(0, 9), slice(12, 15)]
+
+    left = outside(slices, holes)
+
+    def rows(those: list[slice]) -> set[int]:
+        return {row for part in those for row in range(part.start, part.stop)}
+
+    assert rows(left) == rows(slices) - rows(holes)
+    assert all(part.start < part.stop for part in left)
