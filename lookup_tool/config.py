@@ -126,8 +126,10 @@ class RerankConfig(Section):
     siblings: float = Field(default=0.1, ge=0)
     """How many other passages of the entry were found."""
 
-    crowding: float = Field(default=1.0, ge=0)
-    """Taken off where better blocks are of the same entry: a fifth for each, all for five."""
+    crowding: float = Field(default=0.1, ge=0)
+    """Taken off where better blocks are of the same entry: a fifth for each, all for five. More
+    shows more entries among the first blocks, and costs where one entry holds the answers: at 1, a
+    quarter more entries among the first four, and .04 nDCG@10 of sections in a set of statutes."""
 
     title_hint: float = Field(default=0.4, ge=0)
     """L0 matched the entry's title."""
