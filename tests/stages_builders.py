@@ -1,6 +1,5 @@
 """Small candidates, evidence, blocks and results; each test names only what it is about."""
 
-from dataclasses import replace
 from typing import Any
 
 from lookup_tool.contracts import (
@@ -23,6 +22,7 @@ from lookup_tool.stages.evidence import Evidence
 _PASSAGE = StoredPassage(
     row=0,
     entry="a.md",
+    entry_number=0,
     source="a.md",
     title="Title",
     category="hr",
@@ -32,32 +32,11 @@ _PASSAGE = StoredPassage(
     joint="",
     start_line=1,
     end_line=1,
-    first_row=0,
-    last_row=0,
-)
-_EVIDENCE = Evidence(
-    source="a.md",
-    title="Title",
-    breadcrumb=("Title",),
-    category="hr",
-    content="Text.",
-    start_line=1,
-    end_line=1,
-    similarity=0.5,
-    bm25=0.0,
-    entry_similarity=0.5,
-    entry="a.md",
-    found_by=("vector",),
-    in_text=frozenset(),
-    in_heading=frozenset(),
-    pairs=frozenset(),
-    hints=(),
-    text_ids=(0,),
 )
 
 
 def passage(source: str = "a.md", **changes: Any) -> StoredPassage:
-    return replace(_PASSAGE, source=source, entry=source.partition("#")[0], **changes)
+    return _PASSAGE._replace(source=source, entry=source.partition("#")[0], **changes)
 
 
 def candidate(found: StoredPassage, similarity: float = 0.5, **changes: Any) -> Candidate:
@@ -68,16 +47,30 @@ def candidate(found: StoredPassage, similarity: float = 0.5, **changes: Any) -> 
         bm25=0.0,
         entry_similarity=0.5,
         found_by=("vector",),
-        in_text=(),
-        in_heading=(),
-        pairs=(),
+        in_text=frozenset(),
+        in_heading=frozenset(),
+        pairs=frozenset(),
         hints=(),
     )
-    return replace(plain, **changes)
+    return plain._replace(**changes)
 
 
 def evidence(source: str = "a.md", **changes: Any) -> Evidence:
-    return replace(_EVIDENCE, source=source, entry=source.partition("#")[0], **changes)
+    """Make a block of one passage; `title` and `similarity`, say, are those of the passage."""
+    own = {name: changes.pop(name) for name in Evidence._fields if name in changes}
+    of_passage = {name: changes.pop(name) for name in StoredPassage._fields if name in changes}
+    found = candidate(passage(source, **of_passage), **changes)
+    block = Evidence(
+        passages=(found,),
+        best=found,
+        found_by=found.found_by,
+        in_text=found.in_text,
+        in_heading=found.in_heading,
+        pairs=found.pairs,
+        hints=found.hints,
+        text_ids=(found.text_id,),
+    )
+    return block._replace(**own)
 
 
 def query_terms(*words: str, weight: float = 1.0) -> tuple[QueryTerm, ...]:

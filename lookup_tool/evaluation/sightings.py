@@ -13,7 +13,7 @@ from lookup_tool.knowledge.base import KnowledgeBase
 from lookup_tool.knowledge.documents import category_key
 from lookup_tool.knowledge.passage_store import StoredPassage
 from lookup_tool.knowledge.search import SearchRequest
-from lookup_tool.stages.evidence import Signs, build_evidence, signs_of, term_shares
+from lookup_tool.stages.evidence import Asked, Signs, build_evidence, signs_of
 from lookup_tool.stages.transform import transform
 
 _SAME_WORDS = 0.95
@@ -100,7 +100,7 @@ class Looker:
             passages=self._view.count(self._groups),
             minimum_answerability=0.0,
         )
-        shares = term_shares(found.terms)
+        asked = Asked.with_terms(found.terms)
 
         def best(passages: Callable[[StoredPassage], bool]) -> float | None:
             those = (f.similarity for f in found.candidates if passages(f.passage))
@@ -113,7 +113,7 @@ class Looker:
 
         known = bool(categories if self._categorized else answers)
         return Sighting(
-            signs=tuple(signs_of(block, found.terms, shares) for block in evidence.blocks),
+            signs=tuple(signs_of(block, asked) for block in evidence.blocks),
             top=best(lambda _: True) or 0.0,
             right=best(is_right) if known else None,
             wrong=best(lambda passage: not is_right(passage)) if known else None,

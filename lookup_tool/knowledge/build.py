@@ -30,7 +30,7 @@ from lookup_tool.knowledge.quantized import QUANTIZED_FROM, QuantizedRows
 from lookup_tool.knowledge.snapshot import QUANTIZED, EmbedderRecord, Manifest
 from lookup_tool.knowledge.thresholds import thresholds_for
 from lookup_tool.knowledge.tokens import fold
-from lookup_tool.knowledge.vectors import Segment
+from lookup_tool.knowledge.vectors import Segment, unit_means
 
 Progress = Callable[[str, int, int], None]
 """Called with (phase, done, total); phases are `read`, `cut`, `embed` and `index`."""
@@ -109,6 +109,7 @@ def write(  # noqa: PLR0913 - the ingredients of one build
     def fill(folder: Path) -> None:
         progress("index", 0, 3)
         save_array(folder / "vectors.npy", vectors)
+        save_array(folder / "entry_vectors.npy", unit_means(vectors, layout.runs()))
         if manifest.quantized_rows:
             QuantizedRows.build(vectors[: layout.public]).save(folder / QUANTIZED)
         known = None if earlier is None else earlier.text_ids
@@ -218,6 +219,14 @@ class _Layout:
 
     def _key(self, piece: Piece) -> tuple[int, str]:
         return self._access[piece.entry], self._category[piece.entry]
+
+    def runs(self) -> list[slice]:
+        """Return the rows of each entry; they stand together."""
+        runs = [slice(0, 0)] * len(self._entries)
+        for number, those in groupby(enumerate(self.pieces), key=lambda each: each[1].entry):
+            rows = [row for row, _ in those]
+            runs[number] = slice(rows[0], rows[-1] + 1)
+        return runs
 
     def records(self) -> list[EntryRecord]:
         """Gather the rows of each entry."""

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from lookup_tool.knowledge.arrays import load_array, save_array
 from lookup_tool.knowledge.tokens import PAIR, STOP_WORDS, fold, surface_terms, terms, word_terms
+from lookup_tool.knowledge.vectors import places_of
 
 K1 = 1.5
 B = 0.75
@@ -58,6 +59,7 @@ _ARRAYS = (
     "posting_most",
     "frequency",
     "public",
+    "usual_length",
 )
 
 
@@ -94,6 +96,9 @@ class TermMatches:
     pairs: NDArray[np.bool_]
     """Shape (m, q): the term and the next one stand side by side in the text."""
 
+    bm25: NDArray[np.float32]
+    """Shape (m,): BM25 scores; function words do not count."""
+
 
 @dataclass(frozen=True)
 class _Postings:
@@ -109,14 +114,16 @@ class _Postings:
 
     def within(self, slices: Sequence[slice]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return its rows in these slices, and their scores."""
-        ends = [np.searchsorted(self.rows, (part.start, part.stop)) for part in slices]
-        rows = np.concatenate([self.rows[start:stop] for start, stop in ends])
-        weights = np.concatenate([self.weights[start:stop] for start, stop in ends])
-        return rows, self.rarity * weights
+        ends = places_of(slices, self.rows)
+        rows = [self.rows[start:stop] for start, stop in ends]
+        weights = [self.weights[start:stop] for start, stop in ends]
+        if len(ends) == 1:  # everything, or a category: nothing to copy
+            return rows[0], self.rarity * weights[0]
+        return np.concatenate(rows), self.rarity * np.concatenate(weights)
 
     def scores(self, rows: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return what it adds to the score of each of these rows."""
-        places = np.searchsorted(self.rows, rows)
+        places = self.rows.searchsorted(rows)
         places[places == len(self.rows)] = 0
         has = self.rows[places] == rows
         return np.where(has, self.rarity * self.weights[places], np.float32(0))
@@ -135,7 +142,8 @@ class LexicalIndex:
                 term are `posting_rows` and `posting_weights` from `posting_starts[term]` on, and
                 `posting_most` is the largest of its weights;
                 `frequency` is in how many public passages a term stands, 0 for an unknown one at
-                the end, and `public` how many public passages there are.
+                the end, `public` how many public passages there are, and `usual_length` how many
+                terms one has on average.
         """
         self._vocabulary = vocabulary
         self._arrays = arrays
@@ -148,6 +156,7 @@ class LexicalIndex:
         self._posting_most = arrays["posting_most"]
         self._frequency = arrays["frequency"]
         self._public = int(arrays["public"][0])
+        self._usual_length = float(arrays["usual_length"][0])
 
     @classmethod
     def build(
@@ -249,7 +258,8 @@ class LexicalIndex:
         """
         if k == 0 or not slices:
             return np.zeros(0, dtype=np.int64)
-        postings = sorted(self._postings_of(query), key=lambda each: len(each.rows))
+        in_order = self._postings_of(query)
+        postings = sorted(in_order, key=lambda each: len(each.rows))
         left = [each.most for each in postings]
         rows, sums, least = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), 0.0
         for place, each in enumerate(postings):
@@ -261,17 +271,11 @@ class LexicalIndex:
                 rows, sums = _added(rows, sums, *each.within(slices))
             left[place] = 0.0
             if len(rows) >= k:
-                least = float(np.partition(sums, len(sums) - k)[len(sums) - k]) * _ROUNDING
-        rows = rows[sums >= least].astype(np.int64)
-        scores = self.scores(query, rows)
-        return rows[np.lexsort((rows, -scores))[:k]]
-
-    def scores(self, query: Sequence[QueryTerm], rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the BM25 score of each of these rows; function words do not count."""
-        scores = np.zeros(len(rows), dtype=np.float32)
-        for each in self._postings_of(query):
-            scores += each.scores(rows.astype(np.int32))
-        return scores
+                least = float(np.partition(sums, -k)[-k]) * _ROUNDING
+        rows = rows[sums >= least]
+        # Added up in one order, whichever terms were rare.
+        scores = sum((each.scores(rows) for each in in_order), np.zeros(len(rows), np.float32))
+        return rows[np.lexsort((rows, -scores))[:k]].astype(np.int64)
 
     def _postings_of(self, query: Sequence[QueryTerm]) -> list["_Postings"]:
         """Return the postings of the terms that count, each once, none empty."""
@@ -314,15 +318,21 @@ class LexicalIndex:
     def matches(self, rows: NDArray[np.int64], query: Sequence[QueryTerm]) -> TermMatches:
         """Find which query terms stand in each row, shape (len(rows), len(query))."""
         shape = (len(rows), len(query))
-        found = TermMatches(*(np.zeros(shape, dtype=np.bool_) for _ in range(3)))
-        wanted = np.array([self._vocabulary.get(term.term, -1) for term in query], dtype=np.int32)
+        found = TermMatches(
+            *(np.zeros(shape, dtype=np.bool_) for _ in range(3)),
+            bm25=np.zeros(len(rows), dtype=np.float32),
+        )
         if not len(rows) or not len(query):
             return found
-        lengths = self._starts[rows + 1] - self._starts[rows]
+        heads, lengths = self._heads[rows], self._starts[rows + 1] - self._starts[rows]
         owner = np.repeat(np.arange(len(rows)), lengths)
         offset = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         flat = self._ids[np.repeat(self._starts[rows], lengths) + offset]
-        in_text = offset >= np.repeat(self._heads[rows], lengths)
+        in_text = offset >= np.repeat(heads, lengths)
+        times = np.where(in_text, 1, HEADING_WEIGHT)
+        size = _size(lengths, heads, self._usual_length)
+        wanted = [self._vocabulary.get(term.term, -1) for term in query]
+        scored: set[int] = set()
         for place, term in enumerate(wanted):
             if term < 0:
                 continue
@@ -330,9 +340,15 @@ class LexicalIndex:
             found.text[owner[at[in_text[at]]], place] = True
             found.heading[owner[at[~in_text[at]]], place] = True
             if place + 1 < len(wanted) and wanted[place + 1] >= 0:
-                at = at[at + 1 < len(flat)]
-                beside = (flat[at + 1] == wanted[place + 1]) & (owner[at + 1] == owner[at])
-                found.pairs[owner[at[beside & in_text[at]]], place] = True
+                beside = at[at + 1 < len(flat)]
+                beside = beside[flat[beside + 1] == wanted[place + 1]]
+                beside = beside[(owner[beside + 1] == owner[beside]) & in_text[beside]]
+                found.pairs[owner[beside], place] = True
+            if query[place].weight > 0 and term not in scored:
+                scored.add(term)
+                counts = np.bincount(owner[at], times[at], len(rows))
+                rarity = np.float32(self._rarity(int(self._frequency[term])))
+                found.bm25[:] += rarity * _weight(counts, size)
         return found
 
 
@@ -444,12 +460,11 @@ def _postings(
     firsts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)])
     counts = np.diff(firsts, append=len(pairs))
     numbers, rows = np.divmod(pairs[firsts], len(lengths) or 1)
-    weighted = lengths + (HEADING_WEIGHT - 1) * heads
-    usual = float(weighted[:public].mean()) if public and weighted[:public].any() else 1.0
-    size = (1 - B + B * weighted / usual)[rows]
+    everyone = (lengths + (HEADING_WEIGHT - 1) * heads)[:public]
+    usual = float(everyone.mean()) if everyone.any() else 1.0
     frequency = np.bincount(numbers[rows < public], minlength=terms_ + 1)
     starts = np.searchsorted(numbers, np.arange(terms_ + 1))
-    weights = (counts * (K1 + 1) / (counts + K1 * size)).astype(np.float32)
+    weights = _weight(counts, _size(lengths, heads, usual)[rows])
     return {
         "posting_starts": starts,
         "posting_rows": rows.astype(np.int32),
@@ -457,4 +472,20 @@ def _postings(
         "posting_most": np.maximum.reduceat(weights, starts[:-1]) if terms_ else weights,
         "frequency": frequency.astype(np.int32),
         "public": np.array([public], dtype=np.int64),
+        "usual_length": np.array([usual]),
     }
+
+
+def _size(
+    lengths: NDArray[np.int64], heads: NDArray[np.int32], usual: float
+) -> NDArray[np.float64]:
+    """Return how long passages are, as BM25 weighs it, beside the usual one."""
+    lengths = lengths + (HEADING_WEIGHT - 1) * heads
+    return 1 - B + B * (lengths / np.float64(usual))
+
+
+def _weight(
+    counts: NDArray[np.int64] | NDArray[np.float64], size: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """Return what occurrences are worth, without the rarity of their term."""
+    return (counts * (K1 + 1) / (counts + K1 * size)).astype(np.float32)

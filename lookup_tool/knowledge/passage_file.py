@@ -24,8 +24,6 @@ CREATE TABLE entries (
     category TEXT,
     category_key TEXT,
     access INTEGER NOT NULL,
-    first_row INTEGER,
-    last_row INTEGER,
     metadata TEXT NOT NULL,
     digest TEXT NOT NULL,
     sha256 TEXT,
@@ -107,7 +105,7 @@ def _write_entry(connection: sqlite3.Connection, number: int, record: EntryRecor
     entry = record.entry
     key = category_key(entry.category) if entry.category else None
     connection.execute(
-        "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             number,
             entry.source,
@@ -115,8 +113,6 @@ def _write_entry(connection: sqlite3.Connection, number: int, record: EntryRecor
             entry.category,
             key,
             record.access,
-            record.rows[0][0] if record.rows else None,
-            record.rows[-1][0] if record.rows else None,
             _json(entry.metadata),
             entry.digest,
             entry.sha256,

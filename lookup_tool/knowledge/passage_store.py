@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lookup_tool.knowledge.hints import (
     MAX_TITLES,
@@ -18,15 +18,18 @@ from lookup_tool.knowledge.hints import (
 from lookup_tool.knowledge.passages import embedded_text
 from lookup_tool.knowledge.tokens import atoms
 
+_MAPPED_BYTES = 1 << 40
+"""As much of the file as there is: pages are then read without a call and a copy each."""
 
-@dataclass(frozen=True)
-class StoredPassage:
-    """A passage with what its entry says."""
+
+class StoredPassage(NamedTuple):
+    """A passage with what its entry says; a tuple, because a lookup makes a hundred of them."""
 
     row: int
     entry: str
     """Source of its entry."""
 
+    entry_number: int
     source: str
     title: str
     category: str | None
@@ -36,9 +39,6 @@ class StoredPassage:
     joint: str
     start_line: int
     end_line: int
-    first_row: int
-    last_row: int
-    """Rows of its entry, which stand together."""
 
     @property
     def embedded_text(self) -> str:
@@ -66,6 +66,7 @@ class PassageStore:
         )
         self._lock = threading.Lock()
         try:  # SQLite reads nothing until it is asked
+            self._all(f"PRAGMA mmap_size = {_MAPPED_BYTES}", [])
             self._all("SELECT count(*) FROM sqlite_master", [])
         except sqlite3.Error:
             self._connection.close()
@@ -79,19 +80,17 @@ class PassageStore:
     def passages(self, rows: Sequence[int]) -> dict[int, StoredPassage]:
         """Return passages by row."""
         found = self._all(
-            """SELECT p.row, e.source, p.source, e.title, e.category, p.breadcrumb, p.text, p.lead,
-                      p.joint, p.start_line, p.end_line, e.first_row, e.last_row
+            """SELECT p.row, e.source, e.id, p.source, e.title, e.category, p.breadcrumb, p.text,
+                      p.lead, p.joint, p.start_line, p.end_line
                FROM json_each(?) wanted JOIN passages p ON p.row = wanted.value
                JOIN entries e ON e.id = p.entry""",
             [json.dumps(list(rows))],
         )
         # One text for the parser: there are many small ones.
-        breadcrumbs = json.loads(f"[{','.join(record[5] for record in found)}]")
+        breadcrumbs = json.loads(f"[{','.join(record[6] for record in found)}]")
         return {
-            row: StoredPassage(row, entry, source, title, category, tuple(breadcrumb), *rest)
-            for (row, entry, source, title, category, _, *rest), breadcrumb in zip(
-                found, breadcrumbs, strict=True
-            )
+            record[0]: StoredPassage._make((*record[:6], tuple(breadcrumb), *record[7:]))
+            for record, breadcrumb in zip(found, breadcrumbs, strict=True)
         }
 
     def entry(self, source: str, access: Sequence[int]) -> StoredEntry | None:

@@ -1,7 +1,8 @@
 """Search one generation: vector and BM25 candidates, with everything that later stages look at."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from lookup_tool.knowledge.hints import HintMatch
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.passage_store import PassageStore, StoredPassage
 from lookup_tool.knowledge.snapshot import Snapshot
-from lookup_tool.knowledge.vectors import DIGITS, outside
+from lookup_tool.knowledge.vectors import DIGITS, outside, similarities
 
 MAX_COPIES = 20
 """Passages with the same text that one search returns; more are not named as duplicates."""
@@ -48,9 +49,8 @@ class SearchRequest:
     """Rows that an earlier attempt of the same lookup found, to be scored for this query too."""
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A passage that a search found."""
+class Candidate(NamedTuple):
+    """A passage that a search found; a tuple, because a lookup makes a hundred of them."""
 
     passage: StoredPassage
     text_id: int
@@ -68,13 +68,13 @@ class Candidate:
     found_by: tuple[str, ...]
     """`vector`, `lexical`, or both; empty for one that only an earlier attempt found."""
 
-    in_text: tuple[int, ...]
+    in_text: frozenset[int]
     """Places of the query terms that its text mentions."""
 
-    in_heading: tuple[int, ...]
+    in_heading: frozenset[int]
     """Places of the query terms that its title or headings mention."""
 
-    pairs: tuple[int, ...]
+    pairs: frozenset[int]
     """Places of the query terms that stand in its text with the next one beside them."""
 
     hints: tuple[str, ...]
@@ -94,6 +94,14 @@ class SearchResult:
 
     query_cut: bool = False
     """The embedder reads less than the query, and read its beginning and its end."""
+
+
+_FOUND_BY: dict[tuple[bool, bool], tuple[str, ...]] = {
+    (True, True): ("vector", "lexical"),
+    (True, False): ("vector",),
+    (False, True): ("lexical",),
+    (False, False): (),
+}
 
 
 def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchRequest) -> SearchResult:
@@ -116,37 +124,24 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
     )
     rows = np.unique(np.concatenate([by_vector, by_bm25, np.array(request.also, dtype=np.int64)]))
     matches = snapshot.lexical.matches(rows, terms)
-    passages = snapshot.store.passages(rows.tolist())
-    hints = _metadata_hints(snapshot.store, passages.values(), request.hints)
-    entries = {each.entry: slice(each.first_row, each.last_row + 1) for each in passages.values()}
-    means = snapshot.vectors.mean_similarity(vector, list(entries.values())).tolist()
-    of_entry = dict(zip(entries, means, strict=True))
+    by_row = snapshot.store.passages(rows.tolist())
+    passages = [by_row[row] for row in rows.tolist()]
     nearest, best = set(by_vector.tolist()), set(by_bm25.tolist())
-    columns = zip(
-        rows.tolist(),
+    entries = snapshot.entry_vectors[[passage.entry_number for passage in passages]]
+    columns = zip(  # in the order of the fields
+        passages,
         snapshot.text_ids[rows].tolist(),
         snapshot.vectors.similarity(vector, rows).tolist(),
-        snapshot.lexical.scores(terms, rows).astype(np.float64).round(DIGITS).tolist(),
+        matches.bm25.astype(np.float64).round(DIGITS).tolist(),
+        similarities(entries @ vector).tolist(),
+        [_FOUND_BY[row in nearest, row in best] for row in rows.tolist()],
         _places(matches.text),
         _places(matches.heading),
         _places(matches.pairs),
+        _metadata_hints(snapshot.store, passages, request.hints),
         strict=True,
     )
-    candidates = [
-        Candidate(
-            passage=passages[row],
-            text_id=text_id,
-            similarity=similarity,
-            bm25=score,
-            entry_similarity=of_entry[passages[row].entry],
-            found_by=("vector",) * (row in nearest) + ("lexical",) * (row in best),
-            in_text=in_text,
-            in_heading=in_heading,
-            pairs=pairs,
-            hints=hints[row],
-        )
-        for row, text_id, similarity, score, in_text, in_heading, pairs in columns
-    ]
+    candidates = [Candidate(*each) for each in columns]
     candidates.sort(key=lambda found: (-found.similarity, found.passage.row))
     top = _top_similarity(snapshot, vector, request.groups) if request.probe else None
     return SearchResult(terms, tuple(candidates), top)
@@ -188,27 +183,27 @@ def _distinct(
     return np.array(kept, dtype=np.int64)
 
 
-def _places(flags: NDArray[np.bool_]) -> list[tuple[int, ...]]:
+def _places(flags: NDArray[np.bool_]) -> list[frozenset[int]]:
     """Return, for each row of flags, the places that are set."""
     places: list[list[int]] = [[] for _ in range(len(flags))]
     for row, place in zip(*(axis.tolist() for axis in np.nonzero(flags)), strict=True):
         places[row].append(place)
-    return [tuple(row) for row in places]
+    return [frozenset(row) for row in places]
 
 
 def _metadata_hints(
-    store: PassageStore, passages: Iterable[StoredPassage], matches: Sequence[HintMatch]
-) -> dict[int, tuple[str, ...]]:
-    """Return, by row, the recognized phrases that stand in the passage's entry."""
-    passages = list(passages)
+    store: PassageStore, passages: Sequence[StoredPassage], matches: Sequence[HintMatch]
+) -> list[tuple[str, ...]]:
+    """Return, for each passage, the recognized phrases that stand in its entry."""
     keys = {match.key for match in matches if match.kind != "category"}
     found = store.matched_phrases(keys, {passage.entry for passage in passages}) if keys else {}
     named = {
         category for match in matches if match.kind == "category" for category in match.categories
     }
-    hints: dict[int, tuple[str, ...]] = {}
+    hints: list[tuple[str, ...]] = []
     for passage in passages:
-        hints[passage.row] = tuple(f"{kind}:{text}" for kind, text in found.get(passage.entry, ()))
+        own = tuple(f"{kind}:{text}" for kind, text in found.get(passage.entry, ()))
         if named and passage.category and category_key(passage.category) in named:
-            hints[passage.row] += (f"category:{passage.category}",)
+            own += (f"category:{passage.category}",)
+        hints.append(own)
     return hints

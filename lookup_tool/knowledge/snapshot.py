@@ -1,8 +1,8 @@
 """One generation, opened: what it holds, and whether it is whole.
 
     KB/CURRENT                  names a generation and the hash of its manifest
-    KB/generation-3/manifest.json, passages.sqlite, vectors.npy, text_ids.npy, lexical/, and
-        quantized.faiss where there are many public passages
+    KB/generation-3/manifest.json, passages.sqlite, vectors.npy, entry_vectors.npy,
+        text_ids.npy, lexical/, and quantized.faiss where there are many public passages
 
 Opening checks what is cheap to check: presence, sizes, headers and the manifest's hash.
 `damaged_files` reads every byte. Nothing is pickled.
@@ -32,7 +32,7 @@ from lookup_tool.knowledge.passage_store import PassageStore
 from lookup_tool.knowledge.quantized import QuantizedRows
 from lookup_tool.knowledge.vectors import Segment, VectorIndex
 
-FORMAT = 3
+FORMAT = 4
 
 QUANTIZED = "quantized.faiss"
 
@@ -125,6 +125,7 @@ class Snapshot:
         self.manifest = manifest
         try:
             self.unit_vectors: NDArray[np.float32] = load_array(folder / "vectors.npy")
+            self.entry_vectors: NDArray[np.float32] = load_array(folder / "entry_vectors.npy")
             self.text_ids: NDArray[np.int64] = load_array(folder / "text_ids.npy")
             self.lexical = LexicalIndex.load(folder / "lexical")
             self.store = PassageStore(folder / "passages.sqlite")

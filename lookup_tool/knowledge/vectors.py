@@ -83,9 +83,9 @@ class VectorIndex:
         if not found:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float64)
         rows = np.concatenate([ids for ids, _ in found])
-        similarities = _similarity(np.concatenate([products for _, products in found]))
-        best = np.lexsort((rows, -similarities))[:k]
-        return rows[best], similarities[best]
+        found_similarities = similarities(np.concatenate([products for _, products in found]))
+        best = np.lexsort((rows, -found_similarities))[:k]
+        return rows[best], found_similarities[best]
 
     def _quantized_apart(self, slices: Sequence[slice]) -> list[slice]:
         """Cut the quantized rows off, where all of them are to be searched."""
@@ -116,18 +116,19 @@ class VectorIndex:
         self, query: NDArray[np.float32], rows: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """Return the similarity of each row to a unit vector of shape (d,)."""
-        return _similarity(self._vectors[rows] @ query)
+        return similarities(self._vectors[rows] @ query)
 
-    def mean_similarity(
-        self, query: NDArray[np.float32], runs: Sequence[slice]
-    ) -> NDArray[np.float64]:
-        """Return the similarity of the mean of each run of rows, none empty, to a unit vector."""
-        if not runs:
-            return np.zeros(0, dtype=np.float64)
-        sums = np.stack([self._vectors[run].sum(axis=0) for run in runs])
-        lengths = np.linalg.norm(sums, axis=1)
-        zeros = np.zeros_like(lengths)  # opposite vectors have no direction
-        return _similarity(np.divide(sums @ query, lengths, where=lengths > 0, out=zeros))
+
+def unit_means(vectors: NDArray[np.float32], runs: Sequence[slice]) -> NDArray[np.float32]:
+    """Return the mean of each run of unit vectors, scaled to unit length, shape (len(runs), d).
+
+    Vectors that cancel each other, and an empty run, have none: theirs is zero.
+    """
+    means = np.zeros((len(runs), vectors.shape[1]), dtype=np.float32)
+    for place, run in enumerate(runs):
+        vectors[run].sum(axis=0, out=means[place])
+    lengths = np.linalg.norm(means, axis=1, keepdims=True)
+    return np.divide(means, lengths, where=lengths > 0, out=np.zeros_like(means))
 
 
 def outside(slices: Iterable[slice], holes: Iterable[slice]) -> list[slice]:
@@ -148,10 +149,16 @@ def outside(slices: Iterable[slice], holes: Iterable[slice]) -> list[slice]:
 
 def rows_in(rows: NDArray[np.int32], slices: Sequence[slice]) -> int:
     """Count the rows, in order, that lie in these slices."""
-    bounds = [np.searchsorted(rows, (part.start, part.stop)) for part in slices]
-    return sum(int(stop - start) for start, stop in bounds)
+    return sum(stop - start for start, stop in places_of(slices, rows))
 
 
-def _similarity(products: NDArray[np.float32]) -> NDArray[np.float64]:
+def places_of(slices: Sequence[slice], rows: NDArray[np.int32]) -> list[tuple[int, int]]:
+    """Return where each of these slices begins and ends in ordered rows."""
+    # Needles of another type would have all the rows converted.
+    bounds = np.array([(part.start, part.stop) for part in slices], dtype=rows.dtype)
+    return [(start, stop) for start, stop in rows.searchsorted(bounds.reshape(-1, 2)).tolist()]
+
+
+def similarities(products: NDArray[np.float32]) -> NDArray[np.float64]:
     """Turn inner products of unit vectors into normalized similarities in [0, 1]."""
     return np.round(np.clip(products.astype(np.float64), 0.0, 1.0), DIGITS)

@@ -6,9 +6,10 @@ change that rule, change `answerability`.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import dataclass
+from functools import lru_cache
 from math import exp, log, sqrt
+from typing import NamedTuple, Self
 
 from lookup_tool.embeddings import AnswerabilityRule
 from lookup_tool.knowledge.lexical import QueryTerm
@@ -33,23 +34,15 @@ LEAST_NAMED = 0.2
 """Share of a question that its identifiers must make up to speak for it."""
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """One section that may support an answer, not yet ranked."""
 
-    source: str
-    title: str
-    breadcrumb: tuple[str, ...]
-    category: str | None
-    content: str
-    start_line: int
-    end_line: int
-    similarity: float
-    bm25: float
-    entry_similarity: float
-    """Similarity of its whole entry."""
+    passages: tuple[Candidate, ...]
+    """What was found of it, in document order."""
 
-    entry: str
+    best: Candidate
+    """The nearest of them to the question."""
+
     found_by: tuple[str, ...]
     in_text: frozenset[int]
     in_heading: frozenset[int]
@@ -60,9 +53,101 @@ class Evidence:
 
     duplicates: tuple[str, ...] = ()
 
+    @property
+    def source(self) -> str:
+        """Name of the section."""
+        return self.best.passage.source
+
+    @property
+    def entry(self) -> str:
+        """Source of its entry."""
+        return self.best.passage.entry
+
+    @property
+    def similarity(self) -> float:
+        """Of the best passage."""
+        return self.best.similarity
+
+    @property
+    def bm25(self) -> float:
+        """Of the passage with the best score."""
+        return max(found.bm25 for found in self.passages)
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """First and last line in its file."""
+        passages = [found.passage for found in self.passages]
+        return min(each.start_line for each in passages), max(each.end_line for each in passages)
+
+    @property
+    def content(self) -> str:
+        """Text of the passages, with gaps marked."""
+        content = ""
+        before = None
+        for found in self.passages:
+            content += _joint(before, found.passage) + found.passage.text
+            before = found.passage
+        return content
+
 
 @dataclass(frozen=True)
-class Signs:
+class Asked:
+    """The terms of a question, and what each is good for."""
+
+    terms: tuple[QueryTerm, ...]
+    shares: tuple[float, ...]
+    """What each term is worth, adding up to 1; a repetition is worth nothing."""
+
+    counted: tuple[int, ...]
+    """Places of the terms that a text can mention."""
+
+    named: tuple[int, ...]
+    """Places of the identifiers, or of the single word, that the question goes by."""
+
+    identifiers: bool
+    neighbours: tuple[int, ...]
+    """Places of the terms that tell something together with the next one."""
+
+    @classmethod
+    def with_terms(cls, terms: Sequence[QueryTerm]) -> Self:
+        """Look at the terms of a question."""
+        said: set[str] = set()
+        weights: list[float] = []
+        for term in terms:
+            weights.append(0.0 if term.term in said else term.weight)
+            said.add(term.term)
+        whole = sum(weights) or 1.0
+        counted = tuple(
+            place
+            for place, (weight, term) in enumerate(zip(weights, terms, strict=True))
+            if weight and not term.metadata_only
+        )
+        identifiers = tuple(place for place, term in enumerate(terms) if term.identifier)
+        return cls(
+            terms=tuple(terms),
+            shares=tuple(weight / whole for weight in weights),
+            counted=counted,
+            named=identifiers or (counted if len(counted) == 1 else ()),
+            identifiers=bool(identifiers),
+            neighbours=tuple(
+                place
+                for place in range(len(terms) - 1)
+                if terms[place].weight or terms[place + 1].weight
+            ),
+        )
+
+    def coverage(self, places: Iterable[int]) -> float:
+        """Return the share of the question that stands at these places, in [0, 1]."""
+        return sum(map(self.shares.__getitem__, places))
+
+    def side_by_side(self, pairs: frozenset[int]) -> float:
+        """Return the share of neighbouring terms that are neighbours in a text, in [0, 1]."""
+        if not self.neighbours:
+            return 0.0
+        return len(pairs.intersection(self.neighbours)) / len(self.neighbours)
+
+
+class Signs(NamedTuple):
     """What speaks for a block as an answer, each in [0, 1]."""
 
     similarity: float
@@ -113,13 +198,16 @@ def build_evidence(  # noqa: PLR0913 - the thresholds are named
         good_enough: Similarity that the operator declared good enough; a block that reaches it is
             usable whatever the rule says.
     """
-    kept = [found for found in candidates if found.similarity >= evidence_floor]
-    in_order = sorted(kept, key=lambda found: (_section(found), found.passage.row))
-    blocks = [_block(list(passages)) for _, passages in groupby(in_order, key=_section)]
-    blocks.sort(key=lambda block: (-block.similarity, block.source))
-    shares = term_shares(terms)
+    sections: dict[tuple[str, str], list[Candidate]] = {}
+    for found in candidates:
+        if found.similarity >= evidence_floor:
+            section = found.passage.source, found.passage.entry
+            sections.setdefault(section, []).append(found)
+    blocks = [_block(passages) for passages in sections.values()]
+    blocks.sort(key=lambda block: (-block.best.similarity, block.best.passage.source))
+    asked = Asked.with_terms(terms)
     rated = [
-        (answerability(block, terms, shares, rule, passages), block)
+        (answerability(block, asked, rule, passages), block)
         for block in _without_repetition(blocks)
     ]
     best = max((probability for probability, _ in rated), default=0.0)
@@ -136,13 +224,7 @@ def build_evidence(  # noqa: PLR0913 - the thresholds are named
     return EvidenceSet(usable, best)
 
 
-def answerability(
-    block: Evidence,
-    terms: Sequence[QueryTerm],
-    shares: Sequence[float],
-    rule: AnswerabilityRule,
-    passages: int,
-) -> float:
+def answerability(block: Evidence, asked: Asked, rule: AnswerabilityRule, passages: int) -> float:
     """Estimate the probability that a block answers the question, in [0, 1].
 
     A logistic over its similarity, the share of the question's terms, weighted by their rarity,
@@ -154,29 +236,28 @@ def answerability(
     more than by its vector: a block that mentions them is at least barely usable. An identifier may
     stand in the entry's metadata instead, as a house acronym does.
     """
-    return probability(signs_of(block, terms, shares), rule, passages)
+    return probability(signs_of(block, asked), rule, passages)
 
 
-def signs_of(block: Evidence, terms: Sequence[QueryTerm], shares: Sequence[float]) -> Signs:
+def signs_of(block: Evidence, asked: Asked) -> Signs:
     """Return what speaks for a block as an answer."""
     mentioned = block.in_text | block.in_heading
-    covered = coverage(mentioned, shares)
-    counted = [
-        place for place, share in enumerate(shares) if share and not terms[place].metadata_only
-    ]
-    named = [place for place, term in enumerate(terms) if term.identifier]
-    if named:
-        mentioned |= _hinted(block, terms)
-    elif len(counted) == 1:
-        named = counted
-    enough = named == counted or coverage(mentioned, shares) >= LEAST_NAMED
+    covered = asked.coverage(mentioned)
     return Signs(
         similarity=block.similarity,
         coverage=covered,
-        heading=coverage(block.in_heading, shares),
-        phrase=covered * _side_by_side(block, terms),
-        named=bool(named) and mentioned.issuperset(named) and enough,
+        heading=asked.coverage(block.in_heading),
+        phrase=covered * asked.side_by_side(block.pairs),
+        named=bool(asked.named) and _names(block, mentioned, asked),
     )
+
+
+def _names(block: Evidence, mentioned: frozenset[int], asked: Asked) -> bool:
+    """Tell whether a block mentions what the question goes by, and enough of it."""
+    if asked.identifiers:
+        mentioned |= _hinted(block, asked.terms)
+    enough = asked.named == asked.counted or asked.coverage(mentioned) >= LEAST_NAMED
+    return enough and mentioned.issuperset(asked.named)
 
 
 def probability(signs: Signs, rule: AnswerabilityRule, passages: int) -> float:
@@ -200,6 +281,7 @@ def _words(signs: Signs, rule: AnswerabilityRule) -> float:
     )
 
 
+@lru_cache
 def _by_chance(passages: int) -> float:
     """Return how much nearer the nearest unrelated passage is than among the usual number.
 
@@ -209,14 +291,6 @@ def _by_chance(passages: int) -> float:
     return CHANCE * (sqrt(2 * log(max(passages, 2))) - sqrt(2 * log(USUAL)))
 
 
-def _side_by_side(block: Evidence, terms: Sequence[QueryTerm]) -> float:
-    """Return the share of neighbouring query terms that are neighbours in the text, in [0, 1]."""
-    pairs = [
-        place for place in range(len(terms) - 1) if terms[place].weight or terms[place + 1].weight
-    ]
-    return sum(place in block.pairs for place in pairs) / len(pairs) if pairs else 0.0
-
-
 def _hinted(block: Evidence, terms: Sequence[QueryTerm]) -> frozenset[int]:
     """Return the places of the query terms that stand in phrases of the block's entry."""
     phrases = (hint.partition(":")[2] for hint in block.hints)
@@ -224,52 +298,32 @@ def _hinted(block: Evidence, terms: Sequence[QueryTerm]) -> frozenset[int]:
     return frozenset(place for place, term in enumerate(terms) if term.term in known)
 
 
-def term_shares(terms: Sequence[QueryTerm]) -> tuple[float, ...]:
-    """Return what each query term is worth, adding up to 1; a repetition is worth nothing."""
-    said: set[str] = set()
-    weights: list[float] = []
-    for term in terms:
-        weights.append(0.0 if term.term in said else term.weight)
-        said.add(term.term)
-    whole = sum(weights) or 1.0
-    return tuple(weight / whole for weight in weights)
-
-
-def coverage(places: Iterable[int], shares: Sequence[float]) -> float:
-    """Return the share of the query that stands at these places, in [0, 1]."""
-    return sum(shares[place] for place in places)
-
-
-def _section(found: Candidate) -> tuple[str, str]:
-    return found.passage.source, found.passage.entry
-
-
 def _block(passages: Sequence[Candidate]) -> Evidence:
-    """Join the passages of one section in document order, marking gaps."""
-    best = max(passages, key=lambda found: found.similarity)
-    content = ""
-    before = None
-    for found in passages:
-        content += _joint(before, found.passage) + found.passage.text
-        before = found.passage
+    """Join the passages of one section in document order."""
+    if len(passages) == 1:  # most sections: nothing to unite
+        (only,) = passages
+        return Evidence(
+            (only,),
+            only,
+            only.found_by,
+            only.in_text,
+            only.in_heading,
+            only.pairs,
+            only.hints,
+            (only.text_id,),
+        )
+    nothing: frozenset[int] = frozenset()
+    in_order = tuple(sorted(passages, key=lambda found: found.passage.row))
+    best = max(in_order, key=lambda found: found.similarity)
     return Evidence(
-        source=best.passage.source,
-        title=best.passage.title,
-        breadcrumb=best.passage.breadcrumb,
-        category=best.passage.category,
-        content=content,
-        start_line=min(found.passage.start_line for found in passages),
-        end_line=max(found.passage.end_line for found in passages),
-        similarity=best.similarity,
-        bm25=max(found.bm25 for found in passages),
-        entry_similarity=best.entry_similarity,
-        entry=best.passage.entry,
-        found_by=_united(found.found_by for found in passages),
-        in_text=frozenset(place for found in passages for place in found.in_text),
-        in_heading=frozenset(place for found in passages for place in found.in_heading),
-        pairs=frozenset(place for found in passages for place in found.pairs),
+        passages=in_order,
+        best=best,
+        found_by=_united(found.found_by for found in in_order),
+        in_text=nothing.union(*(found.in_text for found in in_order)),
+        in_heading=nothing.union(*(found.in_heading for found in in_order)),
+        pairs=nothing.union(*(found.pairs for found in in_order)),
         hints=best.hints,
-        text_ids=tuple(found.text_id for found in passages),
+        text_ids=tuple(found.text_id for found in in_order),
     )
 
 
@@ -290,8 +344,7 @@ def _without_repetition(blocks: Sequence[Evidence]) -> list[Evidence]:
         if first is None:
             kept[block.text_ids] = block
             continue
-        kept[block.text_ids] = replace(
-            first,
+        kept[block.text_ids] = first._replace(
             found_by=_united((first.found_by, block.found_by)),
             hints=_united((first.hints, block.hints)),
             duplicates=(*first.duplicates, block.source)[:MAX_COPIES],

@@ -20,17 +20,14 @@ from lookup_tool.knowledge.hints import HintMatch
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.tokens import terms as terms_of
 from lookup_tool.knowledge.vectors import DIGITS
-from lookup_tool.stages.evidence import Evidence, coverage, term_shares
+from lookup_tool.stages.evidence import Asked, Evidence
 
 
 @dataclass(frozen=True)
 class Question:
     """What every block is compared with."""
 
-    terms: tuple[QueryTerm, ...]
-    shares: tuple[float, ...]
-    """What each term is worth, adding up to 1."""
-
+    asked: Asked
     phrases: tuple[tuple[str, tuple[int, ...]], ...]
     """Recognized phrases and the places of their terms in the query."""
 
@@ -86,8 +83,7 @@ def rerank(
     for block in blocks:
         passages[block.entry] += len(block.text_ids)
     question = Question(
-        terms=terms,
-        shares=term_shares(terms),
+        asked=Asked.with_terms(terms),
         phrases=tuple(_located(hints, terms)),
         best_bm25=max((block.bm25 for block in blocks), default=0.0) or 1.0,
         passages=passages,
@@ -143,11 +139,12 @@ def _bm25(block: Evidence, question: Question) -> tuple[float, str]:
 
 
 def _coverage(block: Evidence, question: Question) -> tuple[float, str]:
-    return coverage(block.in_text, question.shares), _mentioned(block.in_text, question.terms)
+    asked = question.asked
+    return asked.coverage(block.in_text), _mentioned(block.in_text, asked.terms)
 
 
 def _entry(block: Evidence, question: Question) -> tuple[float, str]:
-    return block.entry_similarity, block.entry
+    return block.best.entry_similarity, block.entry
 
 
 def _siblings(block: Evidence, question: Question) -> tuple[float, str]:
@@ -223,18 +220,19 @@ def _mentioned(places: Iterable[int], terms: Sequence[QueryTerm]) -> str:
 
 
 def _ranked(scored: _Scored, rank: int, question: Question) -> EvidenceBlock:
-    block = scored.block
+    block, passage = scored.block, scored.block.best.passage
     content = tuple(f"content:{text}" for text in _phrases_in(block, question))
+    start, end = block.lines
     return EvidenceBlock(
         source=block.source,
-        title=block.title,
-        breadcrumb=block.breadcrumb,
-        category=block.category,
+        title=passage.title,
+        breadcrumb=passage.breadcrumb,
+        category=passage.category,
         content=block.content,
         similarity=block.similarity,
         score=scored.score,
         rank=rank,
         hit_reasons=(*block.found_by, *block.hints, *content),
-        lines=LineRange(start=block.start_line, end=block.end_line),
+        lines=LineRange(start=start, end=end),
         duplicates=block.duplicates,
     )

@@ -50,7 +50,7 @@ def test_bm25_finds_rows_that_share_content_words(
 
 def test_a_term_that_is_repeated_in_the_query_counts_once(lexical: LexicalIndex) -> None:
     once, thrice = (
-        lexical.scores(lexical.query_terms(query), ROWS)
+        lexical.matches(ROWS, lexical.query_terms(query)).bm25
         for query in ("leave", "leave leaves leaving")
     )
 
@@ -58,7 +58,9 @@ def test_a_term_that_is_repeated_in_the_query_counts_once(lexical: LexicalIndex)
 
 
 def test_function_words_beside_a_term_add_nothing(lexical: LexicalIndex) -> None:
-    bare, wordy = (lexical.scores(lexical.query_terms(q), ROWS) for q in ("vpn", "use the vpn"))
+    bare, wordy = (
+        lexical.matches(ROWS, lexical.query_terms(q)).bm25 for q in ("vpn", "use the vpn")
+    )
 
     assert bare.tolist() == wordy.tolist()
 
@@ -78,7 +80,7 @@ def test_a_term_in_the_heading_counts_twice() -> None:
     """By hand: lengths are 2 + 2 and 4, as a heading counts twice, so the mean is 4."""
     lexical = LexicalIndex.build([("leave", "paid days"), ("", "leave paid days off")])
 
-    scores = lexical.scores(lexical.query_terms("leave"), np.arange(2))
+    scores = lexical.matches(np.arange(2), lexical.query_terms("leave")).bm25
 
     rarity = log(1 + 0.5 / 2.5)
     assert scores.tolist() == pytest.approx([rarity * 2 * 2.5 / 3.5, rarity * 2.5 / 2.5])
@@ -123,7 +125,7 @@ def test_a_search_returns_what_scoring_every_row_returns(
     for query in ("often some rare", "often", "once rare", "some often once rare zebra", "the"):
         terms = lexical.query_terms(query)
         rows = np.array([row for part in slices for row in range(300)[part]], dtype=np.int64)
-        scores = lexical.scores(terms, rows)
+        scores = lexical.matches(rows, terms).bm25
         best_first = [row for _, row in sorted(zip(-scores, rows.tolist(), strict=True))]
         expected = best_first[: min(k, int((scores > 0).sum()))]
 
@@ -198,4 +200,4 @@ def test_an_index_without_terms_finds_nothing(
     terms = loaded.query_terms("leave")
 
     assert loaded.search(terms, [slice(0, len(passages))], 5).tolist() == []
-    assert loaded.scores(terms, np.arange(len(passages))).tolist() == [0.0] * len(passages)
+    assert loaded.matches(np.arange(len(passages)), terms).bm25.tolist() == [0.0] * len(passages)

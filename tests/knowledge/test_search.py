@@ -93,9 +93,9 @@ def test_a_candidate_tells_which_terms_stand_where() -> None:
         bm25=candidate.bm25,
         entry_similarity=0.2,
         found_by=("vector", "lexical"),
-        in_text=(0, 1),
-        in_heading=(0,),
-        pairs=(0,),
+        in_text=frozenset({0, 1}),
+        in_heading=frozenset({0}),
+        pairs=frozenset({0}),
         hints=("title:far.md", "category:Site"),
     )
     assert (candidate.passage.breadcrumb, candidate.passage.text) == (

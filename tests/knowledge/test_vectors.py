@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lookup_tool.knowledge.threads import one_thread
-from lookup_tool.knowledge.vectors import Segment, VectorIndex, outside, rows_in
+from lookup_tool.knowledge.vectors import (
+    Segment,
+    VectorIndex,
+    outside,
+    rows_in,
+    similarities,
+    unit_means,
+)
 
 X = np.array([1.0, 0.0], dtype=np.float32)
 
@@ -175,15 +182,11 @@ def test_a_run_of_rows_has_the_similarity_of_its_mean(
     vectors: list[list[float]], similarity: float
 ) -> None:
     rows = np.array([[0.0, 1.0], *vectors, [0.0, -1.0]], dtype=np.float32)
-    around = VectorIndex(rows, [Segment(None, None, 0, len(rows))])
 
-    runs = [slice(1, len(rows) - 1), slice(0, 1)]
+    means = unit_means(rows, [slice(1, len(rows) - 1), slice(0, 1), slice(0, 0)])
 
-    assert around.mean_similarity(X, runs).tolist() == [similarity, 0.0]
-
-
-def test_no_runs_have_no_similarity() -> None:
-    assert index(0.5).mean_similarity(X, []).tolist() == []
+    assert similarities(means @ X).tolist() == [similarity, 0.0, 0.0]
+    assert np.linalg.norm(means, axis=1) == pytest.approx([float(means[0].any()), 1.0, 0.0])
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,11 @@ from lookup_tool.knowledge.search import MAX_COPIES, Candidate
 from lookup_tool.stages.evidence import (
     NOISE,
     USUAL,
+    Asked,
     Evidence,
     EvidenceSet,
     answerability,
     build_evidence,
-    coverage,
-    term_shares,
 )
 
 TERMS = query_terms("annual", "leave")
@@ -43,7 +42,7 @@ def worth(
     terms: Sequence[QueryTerm] = TERMS,
     passages: int = USUAL,
 ) -> float:
-    return answerability(block, terms, term_shares(terms), rule, passages)
+    return answerability(block, Asked.with_terms(terms), rule, passages)
 
 
 def log_odds(probability: float) -> float:
@@ -94,7 +93,7 @@ def test_passages_of_one_section_are_joined_in_document_order(
 
     (block,) = everything(candidate(second, 0.9), candidate(first, 0.6)).blocks
 
-    assert (block.content, block.start_line, block.end_line) == (content, 3, 7)
+    assert (block.content, block.lines) == (content, (3, 7))
 
 
 def test_the_lead_of_the_first_passage_is_shown() -> None:
@@ -110,9 +109,9 @@ def test_a_block_has_the_best_similarity_and_everything_its_passages_mention() -
         text_id=1,
         bm25=4.0,
         found_by=("vector",),
-        in_text=(0,),
-        in_heading=(1,),
-        pairs=(0,),
+        in_text=frozenset({0}),
+        in_heading=frozenset({1}),
+        pairs=frozenset({0}),
         hints=("keyword:leave",),
     )
     two = candidate(
@@ -121,26 +120,24 @@ def test_a_block_has_the_best_similarity_and_everything_its_passages_mention() -
         text_id=2,
         bm25=1.5,
         found_by=("lexical", "vector"),
-        in_text=(1,),
+        in_text=frozenset({1}),
         hints=("keyword:leave",),
     )
 
-    assert everything(two, one).blocks == (
-        evidence(
-            "a.md#x",
-            content="One.\n\nTwo.",
-            start_line=1,
-            end_line=3,
-            similarity=0.9,
-            bm25=4.0,
-            found_by=("vector", "lexical"),
-            in_text=frozenset({0, 1}),
-            in_heading=frozenset({1}),
-            pairs=frozenset({0}),
-            hints=("keyword:leave",),
-            text_ids=(1, 2),
-        ),
+    (block,) = everything(two, one).blocks
+
+    assert block == Evidence(
+        passages=(one, two),
+        best=two,
+        found_by=("vector", "lexical"),
+        in_text=BOTH,
+        in_heading=frozenset({1}),
+        pairs=frozenset({0}),
+        hints=("keyword:leave",),
+        text_ids=(1, 2),
     )
+    assert (block.similarity, block.bm25, block.lines) == (0.9, 4.0, (1, 3))
+    assert block.content == "One.\n\nTwo."
 
 
 def test_blocks_come_best_similarity_first_then_by_source() -> None:
@@ -165,13 +162,15 @@ def test_equal_texts_become_one_block_that_names_the_others() -> None:
 
     first, second = everything(other, different, best).blocks
 
-    assert first == evidence(
-        "b.md",
-        content="The same  TEXT.",
-        similarity=0.9,
+    assert first == Evidence(
+        passages=(best,),
+        best=best,
         found_by=("vector", "lexical"),
+        in_text=frozenset(),
+        in_heading=frozenset(),
+        pairs=frozenset(),
         hints=("title:B", "keyword:a"),
-        text_ids=first.text_ids,
+        text_ids=(best.text_id,),
         duplicates=("a.md",),
     )
     assert (second.source, second.duplicates) == ("c.md", ())
@@ -302,7 +301,7 @@ def test_words_need_little_similarity_beside_them(passages: int) -> None:
 
 
 def test_among_few_passages_what_is_far_and_says_nothing_is_still_noise() -> None:
-    near = candidate(passage("near.md", row=0, text="Near."), 0.6, in_text=(0, 1))
+    near = candidate(passage("near.md", row=0, text="Near."), 0.6, in_text=BOTH)
     far = candidate(passage("far.md", row=1, text="Far."), 0.1)
 
     found = build([near, far], TERMS, evidence_floor=0.0, rule=AnswerabilityRule(), passages=2)
@@ -395,8 +394,10 @@ def test_a_similarity_declared_good_enough_is_usable_whatever_the_rule_says(
 def test_terms_share_what_the_question_is_worth(
     terms: tuple[tuple[str, float], ...], shares: tuple[float, ...]
 ) -> None:
-    assert term_shares([QueryTerm(term, term, weight) for term, weight in terms]) == shares
-    assert coverage(range(len(shares)), shares) == sum(shares)
+    asked = Asked.with_terms([QueryTerm(term, term, weight) for term, weight in terms])
+
+    assert asked.shares == shares
+    assert asked.coverage(range(len(shares))) == sum(shares)
 
 
 sections = st.builds(

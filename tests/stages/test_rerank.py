@@ -90,7 +90,7 @@ def test_a_title_hint_overtakes_a_slightly_closer_block() -> None:
         "refunds.md#how",
         title="Refunds",
         breadcrumb=("Refunds", "How"),
-        content="Ask for it.",
+        text="Ask for it.",
         start_line=4,
         end_line=6,
         similarity=0.55,
