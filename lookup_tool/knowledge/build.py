@@ -27,10 +27,11 @@ from lookup_tool.knowledge.pending import remove_pending
 from lookup_tool.knowledge.prepared import PreparedEntry, made_by
 from lookup_tool.knowledge.previous import Previous
 from lookup_tool.knowledge.quantized import QUANTIZED_FROM, QuantizedRows
+from lookup_tool.knowledge.segments import Segment
 from lookup_tool.knowledge.snapshot import QUANTIZED, EmbedderRecord, Manifest
 from lookup_tool.knowledge.thresholds import thresholds_for
 from lookup_tool.knowledge.tokens import fold
-from lookup_tool.knowledge.vectors import Segment, unit_means
+from lookup_tool.knowledge.vectors import unit_means
 
 Progress = Callable[[str, int, int], None]
 """Called with (phase, done, total); phases are `read`, `cut`, `embed` and `index`."""
@@ -114,6 +115,8 @@ def write(  # noqa: PLR0913 - the ingredients of one build
             QuantizedRows.build(vectors[: layout.public]).save(folder / QUANTIZED)
         known = None if earlier is None else earlier.text_ids
         save_array(folder / "text_ids.npy", _text_ids(shown, rows, known))
+        save_array(folder / "sections.npy", layout.sections())
+        save_array(folder / "entries.npy", layout.entries())
         progress("index", 1, 3)
         write_passages(folder / "passages.sqlite", layout.records())
         progress("index", 2, 3)
@@ -219,6 +222,16 @@ class _Layout:
 
     def _key(self, piece: Piece) -> tuple[int, str]:
         return self._access[piece.entry], self._category[piece.entry]
+
+    def sections(self) -> NDArray[np.int32]:
+        """Number the sections in the order of their sources; return that of each row."""
+        sources = [piece.passage.source for piece in self.pieces]
+        numbers = {source: number for number, source in enumerate(sorted(set(sources)))}
+        return np.array([numbers[source] for source in sources], dtype=np.int32)
+
+    def entries(self) -> NDArray[np.int32]:
+        """Return the number of each row's entry."""
+        return np.array([piece.entry for piece in self.pieces], dtype=np.int32)
 
     def runs(self) -> list[slice]:
         """Return the rows of each entry; they stand together."""

@@ -21,8 +21,8 @@ import regex
 from numpy.typing import NDArray
 
 from lookup_tool.knowledge.arrays import load_array, save_array
+from lookup_tool.knowledge.segments import places_of
 from lookup_tool.knowledge.tokens import PAIR, STOP_WORDS, fold, surface_terms, terms, word_terms
-from lookup_tool.knowledge.vectors import places_of
 
 K1 = 1.5
 B = 0.75
