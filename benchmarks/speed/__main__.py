@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import cold
 import ingest
 import lookups
 import processes
@@ -58,6 +59,7 @@ def main() -> None:
         handbook = Path(folder) / "handbook"
         KnowledgeBase.build(HANDBOOK, handbook).close()
         found["start_up"] = processes.start_up(handbook)
+        found["cold"] = cold.measure(Path(folder) / "cold")
         found["ingest"] = ingest.measure(Path(folder) / "ingest")
     print(markdown(found))
     if chosen.out:
