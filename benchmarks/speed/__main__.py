@@ -9,18 +9,23 @@ import json
 import os
 import platform
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import cold
-import ingest
 import lookups
-import processes
 import scan
 from corpora import Corpus, CorpusEmbeddings, build, opened, questions
 from lookup_tool.knowledge.base import KnowledgeBase
 from report import markdown
+
+try:
+    import ingest
+    import processes
+except ModuleNotFoundError as error:
+    sys.exit(f"{error.name} is not installed: pip install '.[bench]'")
 
 DIMENSIONS = {1_000_000: 256}
 DIMENSION = 384
