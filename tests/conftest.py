@@ -1,15 +1,24 @@
 """Shared by all tests: the handbook, built once, and knowledge bases from short texts."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 from langchain_core.embeddings import Embeddings
+from tenacity import Retrying
 
 from lookup_tool import KnowledgeBase, TraceStore
 
 ROOT = Path(__file__).parents[1]
 Make = Callable[[Mapping[str, str], Embeddings], KnowledgeBase]
+
+
+@pytest.fixture(autouse=True)
+def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an embedder be tried again at once; how long to wait is still worked out."""
+    at_once = partial(Retrying, sleep=lambda seconds: None)
+    monkeypatch.setattr("lookup_tool.remote.Retrying", at_once)
 
 
 @pytest.fixture(scope="session")

@@ -230,7 +230,7 @@ ALPHABET = st.one_of(
 )
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(queries=st.lists(st.text(ALPHABET, max_size=40), min_size=8, max_size=8))
 def test_any_text_is_a_query_with_a_result_and_a_row(queries: list[str]) -> None:
     store = TraceStore("sqlite://")

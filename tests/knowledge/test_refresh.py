@@ -28,6 +28,7 @@ from lookup_tool.graph.nodes import LookupNodes
 from lookup_tool.knowledge.search import SearchRequest
 
 THREADS = 8
+IN_A_ROW = 100
 EDITION = re.compile(r"Edition (\d+)")
 
 
@@ -218,7 +219,7 @@ class Asking:
         self._call = {"type": "tool_call", "id": "1", "name": tool.name, "args": args}
 
     def in_a_row(self) -> None:
-        for _ in range(200):
+        for _ in range(IN_A_ROW):
             self._note(self._tool.invoke(self._call))
 
     def at_once(self) -> None:
@@ -256,7 +257,7 @@ def test_threads_and_an_event_loop_share_one_while_a_sync_runs_beside(
     with closing(store), opened, ThreadPoolExecutor(len(works)) as pool:
         for done in [pool.submit(run, work) for work in works]:
             done.result()
-        assert store.count() == len(asking.seen) == THREADS * 200 + 50
+        assert store.count() == len(asking.seen) == THREADS * IN_A_ROW + 50
         assert "5" in editions(opened)
 
     assert {len(numbers) for numbers in asking.seen} == {1}
