@@ -15,7 +15,7 @@ from unicodedata import unidata_version
 from lookup_tool.config import PassageConfig
 from lookup_tool.knowledge.documents import Access, Entry, LoadProblem
 from lookup_tool.knowledge.hints import Phrase, phrases_of
-from lookup_tool.knowledge.passages import Passage, cut, display_title
+from lookup_tool.knowledge.passages import Passage, cut
 
 _LIBRARIES = ("lookup-tool", "markdown-it-py", "PyStemmer", "PyYAML", "regex")
 
@@ -54,7 +54,7 @@ def prepare(
     problems: Sequence[LoadProblem] = (),
 ) -> PreparedEntry:
     """Cut an entry into passages, and gather what is stored of it."""
-    title = display_title(entry)
+    title, passages = cut(entry, settings)
     phrases: dict[tuple[str, str], Phrase] = {}
     for phrase in phrases_of(entry, title):
         phrases.setdefault((phrase.key, phrase.kind), phrase)
@@ -65,7 +65,7 @@ def prepare(
         access=entry.access,
         metadata=entry.metadata,
         phrases=tuple(phrases[key] for key in sorted(phrases)),
-        passages=tuple(cut(entry, title, settings)),
+        passages=tuple(passages),
         digest=_digest(entry),
         sha256=sha256,
         problems=tuple(problems),
