@@ -4,10 +4,10 @@ What an earlier generation has is taken from there; the result is the same, byte
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 import numpy as np
@@ -36,14 +36,6 @@ Progress = Callable[[str, int, int], None]
 """Called with (phase, done, total); phases are `read`, `cut`, `embed` and `index`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A passage and the place of its entry."""
-
-    entry: int
-    passage: Passage
-
-
 def write(  # noqa: PLR0913 - the ingredients of one build
     entries: Sequence[PreparedEntry],
     root: Path,
@@ -68,31 +60,31 @@ def write(  # noqa: PLR0913 - the ingredients of one build
     Returns:
         What the generation holds, and how many texts were embedded for it.
     """
-    cut = [Piece(number, p) for number, entry in enumerate(entries) for p in entry.passages]
-    pieces = _own_sources(entries, cut)
-    texts = [piece.passage.embedded_text for piece in pieces]
+    layout = _Layout(entries, _own_sources(entries))
     embedded = embed(
-        texts, root, embedder, previous, lambda done, total: progress("embed", done, total)
+        [passage.embedded_text for passage in layout.passages()],
+        root,
+        embedder,
+        previous,
+        lambda done, total: progress("embed", done, total),
     )
     usable = embedded.usable
-    entries = _report_unusable(pieces, usable, entries, problems, embedder.name)
-    pieces = _with_gaps(pieces, usable)
-    layout = _Layout(entries, pieces, usable)
-    vectors = embedded.table(layout.order)
-    rows = [int(row) for row in embedded.rows[layout.order]]
+    if not usable.all():
+        layout = _only_usable(layout, usable, problems, embedder.name)
+        embedded.keep(usable)
     thresholds, calibrated_at = thresholds_for(root, embedder)
     manifest = Manifest(
         versions=layout.versions(f"{embedder.name} {settings.model_dump_json()}"),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         made_by=made_by(),
         entries=len(entries),
-        passages=len(layout.pieces),
+        passages=layout.rows,
         categories=_categories(entries),
         embedder=EmbedderRecord(
             name=embedder.name,
-            dimension=vectors.shape[1],
+            dimension=embedded.vectors.shape[1],
             loads_by_name=embedder.loads_by_name,
-            max_characters=_max_characters(embedder, embedded, previous) if pieces else None,
+            max_characters=_max_characters(embedder, embedded, previous) if len(usable) else None,
         ),
         thresholds=thresholds,
         calibrated_at=calibrated_at,
@@ -103,23 +95,18 @@ def write(  # noqa: PLR0913 - the ingredients of one build
     )
     # Terms and folded texts are those of before only if they would be made in the same way.
     earlier = previous.snapshot if previous is not None and previous.same_making else None
-    rows = rows if earlier is not None else [-1] * len(rows)
-    shown = [piece.passage.lead + piece.passage.text for piece in layout.pieces]
+    rows = [-1] * layout.rows if earlier is None else embedded.rows.tolist()
 
     def fill(folder: Path) -> None:
         progress("index", 0, 3)
-        save_array(folder / "vectors.npy", vectors)
-        save_array(folder / "entry_vectors.npy", unit_means(vectors, layout.runs()))
-        if manifest.quantized_rows:
-            QuantizedRows.build(vectors[: layout.public]).save(folder / QUANTIZED)
+        _save_vectors(folder, embedded.take_vectors(), layout, quantized=manifest.quantized_rows)
         known = None if earlier is None else earlier.text_ids
-        save_array(folder / "text_ids.npy", _text_ids(shown, rows, known))
+        save_array(folder / "text_ids.npy", _text_ids(layout.shown(), rows, known))
         progress("index", 1, 3)
         write_passages(folder / "passages.sqlite", layout.records())
         progress("index", 2, 3)
-        contexts = [" > ".join(piece.passage.breadcrumb) for piece in layout.pieces]
-        pairs = list(zip(contexts, shown, strict=True))
         lexical = None if earlier is None else earlier.lexical
+        pairs = zip(layout.contexts(), layout.shown(), strict=True)
         LexicalIndex.build(pairs, layout.public, lexical, rows).save(folder / "lexical")
         progress("index", 3, 3)
 
@@ -128,39 +115,53 @@ def write(  # noqa: PLR0913 - the ingredients of one build
     return manifest, embedded.computed
 
 
-def _own_sources(entries: Sequence[PreparedEntry], pieces: Sequence[Piece]) -> list[Piece]:
-    """Rename sections whose source is another's already; public ones never yield to restricted."""
+def _own_sources(entries: Sequence[PreparedEntry]) -> list[tuple[Passage, ...]]:
+    """Rename sections whose source is another's already; public ones never yield to restricted.
+
+    Returns:
+        The passages of each entry.
+    """
     owner: dict[str, int] = {}
-    names: dict[tuple[int, str], str] = {}
+    passages = [entry.passages for entry in entries]
     for restricted in (False, True):
-        those = {n for n, entry in enumerate(entries) if (entry.access is not None) == restricted}
-        for number in sorted(those):
+        those = [n for n, entry in enumerate(entries) if (entry.access is not None) == restricted]
+        for number in those:
             owner.setdefault(entries[number].source, number)
-        for piece in pieces:
-            source = free = piece.passage.source
-            if piece.entry in those and (piece.entry, source) not in names:
-                while owner.setdefault(free, piece.entry) != piece.entry:
-                    free += "~2"
-                names[piece.entry, source] = free
-    return [_named(piece, names[piece.entry, piece.passage.source]) for piece in pieces]
+        for number in those:
+            passages[number] = _renamed(passages[number], number, owner)
+    return passages
 
 
-def _named(piece: Piece, source: str) -> Piece:
-    if piece.passage.source == source:
-        return piece
-    return replace(piece, passage=replace(piece.passage, source=source))
+def _renamed(
+    passages: tuple[Passage, ...], entry: int, owner: dict[str, int]
+) -> tuple[Passage, ...]:
+    names: dict[str, str] = {}
+    for source in dict.fromkeys(passage.source for passage in passages):
+        free = source
+        while owner.setdefault(free, entry) != entry:
+            free += "~2"
+        names[source] = free
+    if all(source == name for source, name in names.items()):
+        return passages
+    return tuple(replace(passage, source=names[passage.source]) for passage in passages)
+
+
+def _save_vectors(
+    folder: Path, vectors: NDArray[np.float32], layout: "_Layout", *, quantized: int
+) -> None:
+    save_array(folder / "vectors.npy", vectors)
+    save_array(folder / "entry_vectors.npy", unit_means(vectors, layout.runs))
+    if quantized:
+        QuantizedRows.build(vectors[:quantized]).save(folder / QUANTIZED)
 
 
 def _text_ids(
-    texts: Sequence[str], rows: Sequence[int], known: NDArray[np.int64] | None
+    texts: Iterable[str], rows: Sequence[int], known: NDArray[np.int64] | None
 ) -> NDArray[np.int64]:
     """Give equal texts, but for spelling, equal numbers; shape (n,)."""
-    ids = np.zeros(len(texts), dtype=np.int64)
-    places = np.array(rows, dtype=np.int64)
-    if known is not None:
-        ids[places >= 0] = known[places[places >= 0]]
-    for place in np.flatnonzero(places < 0).tolist():
-        ids[place] = _text_id(texts[place])
+    ids = np.zeros(len(rows), dtype=np.int64)
+    for place, (text, row) in enumerate(zip(texts, rows, strict=True)):
+        ids[place] = _text_id(text) if row < 0 or known is None else known[row]
     return ids
 
 
@@ -182,33 +183,58 @@ class _Layout:
     """The order of rows: by access set (public first), category, entry and place in the entry."""
 
     def __init__(
-        self,
-        entries: Sequence[PreparedEntry],
-        pieces: Sequence[Piece],
-        usable: NDArray[np.bool_],
+        self, entries: Sequence[PreparedEntry], passages: Sequence[tuple[Passage, ...]]
     ) -> None:
-        self._entries = entries
+        """Lay out entries with the passages of each, which need not be those it was cut into."""
+        self.entries = entries
+        self.by_entry = passages
         self.access_sets: list[frozenset[str] | None] = sorted(
             {entry.access for entry in entries},
             key=lambda access: (access is not None, sorted(access or ())),
         )
         numbers = {access: number for number, access in enumerate(self.access_sets)}
         self._access = [numbers[entry.access] for entry in entries]
-        self._category = [category_key(e.category) if e.category else "" for e in entries]
-        self.order: list[int] = sorted(
-            np.flatnonzero(usable).tolist(), key=lambda place: (*self._key(pieces[place]), place)
-        )
-        self.pieces = [pieces[place] for place in self.order]
+        category = [category_key(e.category) if e.category else "" for e in entries]
+        keys = list(zip(self._access, category, strict=True))
+        self._order = sorted(range(len(entries)), key=keys.__getitem__)
+        self.runs = [slice(0, 0)] * len(entries)
+        """Rows of each entry."""
+
         self.segments: list[Segment] = []
-        for (access, category), run in groupby(self.pieces, key=self._key):
-            start = self.segments[-1].stop if self.segments else 0
-            stop = start + len(list(run))
-            self.segments.append(Segment(self.access_sets[access], category or None, start, stop))
+        self.rows = 0
+        for (access, name), those in groupby(self._order, key=keys.__getitem__):
+            start = self.rows
+            for number in those:
+                self.runs[number] = slice(self.rows, self.rows + len(passages[number]))
+                self.rows += len(passages[number])
+            if self.rows > start:
+                segment = Segment(self.access_sets[access], name or None, start, self.rows)
+                self.segments.append(segment)
+
+    def passages(self) -> Iterator[Passage]:
+        """Yield the passages in the order of their rows."""
+        return chain.from_iterable(self.by_entry[number] for number in self._order)
+
+    def contexts(self) -> Iterator[str]:
+        """Yield title and headings of each row."""
+        return (" > ".join(passage.breadcrumb) for passage in self.passages())
+
+    def shown(self) -> Iterator[str]:
+        """Yield what each row shows."""
+        return (passage.lead + passage.text for passage in self.passages())
+
+    def records(self) -> Iterator[EntryRecord]:
+        """Yield what is stored of each entry."""
+        together = zip(self.entries, self._access, self.runs, self.by_entry, strict=True)
+        return (
+            EntryRecord(entry, access, run.start, passages)
+            for entry, access, run, passages in together
+        )
 
     def versions(self, settings: str) -> tuple[str, ...]:
         """Hash the content of each access set, so that none tells of another."""
         hashes = [hashlib.sha256(settings.encode()) for _ in self.access_sets]
-        for entry, access in zip(self._entries, self._access, strict=True):
+        for entry, access in zip(self.entries, self._access, strict=True):
             hashes[access].update(entry.digest.encode())
         return tuple(each.hexdigest() for each in hashes)
 
@@ -217,63 +243,48 @@ class _Layout:
         """How many rows everybody may see; they come first."""
         return sum(each.stop - each.start for each in self.segments if each.access is None)
 
-    def _key(self, piece: Piece) -> tuple[int, str]:
-        return self._access[piece.entry], self._category[piece.entry]
 
-    def runs(self) -> list[slice]:
-        """Return the rows of each entry; they stand together."""
-        runs = [slice(0, 0)] * len(self._entries)
-        for number, those in groupby(enumerate(self.pieces), key=lambda each: each[1].entry):
-            rows = [row for row, _ in those]
-            runs[number] = slice(rows[0], rows[-1] + 1)
-        return runs
-
-    def records(self) -> list[EntryRecord]:
-        """Gather the rows of each entry."""
-        rows: list[list[tuple[int, Passage]]] = [[] for _ in self._entries]
-        for row, piece in enumerate(self.pieces):
-            rows[piece.entry].append((row, piece.passage))
-        return [
-            EntryRecord(entry, access, tuple(own))
-            for entry, access, own in zip(self._entries, self._access, rows, strict=True)
-        ]
-
-
-def _with_gaps(pieces: Sequence[Piece], usable: NDArray[np.bool_]) -> list[Piece]:
-    """Mark in each passage that the one before it, which has no vector, is not there."""
-    marked = list(pieces[:1])
-    for before_is_usable, piece in zip(usable, pieces[1:], strict=False):
-        if before_is_usable:
-            marked.append(piece)
+def _only_usable(
+    layout: _Layout, usable: NDArray[np.bool_], problems: Problems, embedder: str
+) -> _Layout:
+    """Leave out and name what cannot be searched; a build without anything that can is refused."""
+    if not usable.any():
+        raise EmbeddingError(f"{embedder} gave no usable vector for any of {len(usable)} passages")
+    entries, passages = list(layout.entries), list(layout.by_entry)
+    for number, run in enumerate(layout.runs):
+        fine = usable[run].tolist()
+        if all(fine):
             continue
-        gap = f"\n\n{GAP}\n\n{piece.passage.lead}"
-        marked.append(replace(piece, passage=replace(piece.passage, joint=gap)))
-    return marked
-
-
-def _report_unusable(
-    pieces: Sequence[Piece],
-    usable: NDArray[np.bool_],
-    entries: Sequence[PreparedEntry],
-    problems: Problems,
-    embedder: str,
-) -> list[PreparedEntry]:
-    """Name the passages that cannot be searched; a build without any that can is refused."""
-    if len(pieces) and not usable.any():
-        raise EmbeddingError(f"{embedder} gave no usable vector for any of {len(pieces)} passages")
-    noted = list(entries)
-    for place in np.flatnonzero(~usable).tolist():
-        number = pieces[place].entry
-        fault = LoadProblem(
-            entries[number].source,
-            pieces[place].passage.start_line,
-            "error",
-            f"{embedder} gave no usable vector (zero, NaN or infinite) for this passage",
-            "it cannot be found; reword it or use another embedder",
+        faults = tuple(
+            _unusable(entries[number].source, passage, embedder)
+            for passage, is_usable in zip(passages[number], fine, strict=True)
+            if not is_usable
         )
-        problems.found.append(fault)
-        noted[number] = replace(noted[number], problems=(*noted[number].problems, fault))
-    return noted
+        problems.found.extend(faults)
+        entries[number] = replace(entries[number], problems=(*entries[number].problems, *faults))
+        passages[number] = _with_gaps(passages[number], fine)
+    return _Layout(entries, passages)
+
+
+def _unusable(source: str, passage: Passage, embedder: str) -> LoadProblem:
+    return LoadProblem(
+        source,
+        passage.start_line,
+        "error",
+        f"{embedder} gave no usable vector (zero, NaN or infinite) for this passage",
+        "it cannot be found; reword it or use another embedder",
+    )
+
+
+def _with_gaps(passages: Sequence[Passage], usable: Sequence[bool]) -> tuple[Passage, ...]:
+    """Return the usable passages of an entry, with a mark where the one before is left out."""
+    return tuple(
+        passage if before_is_usable else replace(passage, joint=f"\n\n{GAP}\n\n{passage.lead}")
+        for before_is_usable, is_usable, passage in zip(
+            (True, *usable), usable, passages, strict=False
+        )
+        if is_usable
+    )
 
 
 def _categories(entries: Sequence[PreparedEntry]) -> tuple[str, ...]:

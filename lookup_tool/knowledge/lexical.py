@@ -156,7 +156,7 @@ class LexicalIndex:
     @classmethod
     def build(
         cls,
-        passages: Sequence[tuple[str, str]],
+        passages: Iterable[tuple[str, str]],
         public: int | None = None,
         earlier: "LexicalIndex | None" = None,
         rows: Sequence[int] | None = None,

@@ -4,8 +4,10 @@ Terms of an earlier index are taken as they are; the result is the same, byte fo
 is `lexical.py`'s.
 """
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,9 @@ extension to multiple weighted fields, CIKM 2004)."""
 
 _LONGEST_WORD = 30
 """Longer ones, such as sentences of unspaced scripts, seldom come again."""
+
+_SORTED_AT_ONCE = 8_000_000
+"""Occurrences; each takes some 50 bytes while they are counted."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class PassageTerms:
 
 
 def index_terms(
-    passages: Sequence[tuple[str, str]],
+    passages: Iterable[tuple[str, str]],
     public: int | None,
     earlier: PassageTerms | None,
     rows: Sequence[int] | None,
@@ -68,10 +73,27 @@ def index_terms(
     terms = _Terms(earlier)
     places = [
         terms.add(*pair) if row < 0 else row
-        for pair, row in zip(passages, rows or [-1] * len(passages), strict=True)
+        for pair, row in zip(
+            passages, repeat(-1) if rows is None else rows, strict=rows is not None
+        )
     ]
     kept = terms.take(places)
-    return kept, _postings(kept, len(passages) if public is None else public)
+    return kept, _postings(kept, len(places) if public is None else public)
+
+
+class _WordNumbers(dict[str, tuple[int, ...]]):
+    """The numbers of a word's terms; each word is cut once a build."""
+
+    def __init__(self, vocabulary: dict[str, int]) -> None:
+        super().__init__()
+        self._vocabulary = vocabulary
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        number = self._vocabulary
+        numbers = tuple([number.setdefault(term, len(number)) for term in word_terms(word)])
+        if len(word) <= _LONGEST_WORD:
+            self[word] = numbers
+        return numbers
 
 
 class _Terms:
@@ -79,35 +101,24 @@ class _Terms:
 
     def __init__(self, earlier: PassageTerms | None) -> None:
         none = np.zeros(0, dtype=np.int32)
-        earlier = earlier or PassageTerms({}, none, np.zeros(1, dtype=np.int64), none)
-        self._earlier = earlier
-        self._vocabulary = dict(earlier.vocabulary)
-        self._known: dict[str, list[int]] = {}
-        self._new_ids: list[int] = []
-        self._new_heads: list[int] = []
-        self._new_lengths: list[int] = []
+        self._earlier = earlier or PassageTerms({}, none, np.zeros(1, dtype=np.int64), none)
+        self._vocabulary = dict(self._earlier.vocabulary)
+        self._numbers = _WordNumbers(self._vocabulary)
+        # A list of millions of numbers takes several times as much.
+        self._new_ids, self._new_heads, self._new_lengths = array("i"), array("i"), array("q")
 
     def add(self, context: str, text: str) -> int:
         """Cut a passage into terms, and return its place."""
-        head, body = self._numbers(context), self._numbers(text)
-        self._new_ids += head
-        self._new_ids += body
-        self._new_heads.append(len(head))
-        self._new_lengths.append(len(head) + len(body))
+        start = len(self._new_ids)
+        self._append(context)
+        self._new_heads.append(len(self._new_ids) - start)
+        self._append(text)
+        self._new_lengths.append(len(self._new_ids) - start)
         return len(self._earlier.heads) + len(self._new_heads) - 1
 
-    def _numbers(self, text: str) -> list[int]:
-        """Return the numbers of a text's terms, in order; each of its words is cut once a build."""
-        number = self._vocabulary
-        found: list[int] = []
-        for word in fold(text).split(" "):
-            known = self._known.get(word)
-            if known is None:
-                known = [number.setdefault(term, len(number)) for term in word_terms(word)]
-                if len(word) <= _LONGEST_WORD:
-                    self._known[word] = known
-            found += known
-        return found
+    def _append(self, text: str) -> None:
+        words = fold(text).split(" ")
+        self._new_ids.extend(chain.from_iterable(map(self._numbers.__getitem__, words)))
 
     def take(self, places: Sequence[int]) -> PassageTerms:
         """Return the terms of the passages at these places, in this order.
@@ -115,9 +126,9 @@ class _Terms:
         They are numbered as they occur, so that nothing tells which index they come from.
         """
         earlier = self._earlier
-        ids = np.concatenate([earlier.ids, np.array(self._new_ids, dtype=np.int32)])
-        lengths = np.concatenate([earlier.lengths, np.array(self._new_lengths, dtype=np.int64)])
-        heads = np.concatenate([earlier.heads, np.array(self._new_heads, dtype=np.int32)])
+        ids = np.concatenate([earlier.ids, np.frombuffer(self._new_ids, np.int32)])
+        lengths = np.concatenate([earlier.lengths, np.frombuffer(self._new_lengths, np.int64)])
+        heads = np.concatenate([earlier.heads, np.frombuffer(self._new_heads, np.int32)])
         wanted = np.array(places, dtype=np.int64)
         ends = np.cumsum(lengths)
         starts = ends - lengths
@@ -139,31 +150,73 @@ class _Terms:
 
 def _postings(terms: PassageTerms, public: int) -> dict[str, NDArray[Any]]:
     """Count terms in passages, and weigh the counts by the statistics of the public rows."""
-    ids, lengths, heads = terms.ids, terms.lengths, terms.heads
-    owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
-    pairs = ids * np.int64(len(lengths) or 1) + owner
-    begins = np.cumsum(lengths) - lengths - (np.cumsum(heads) - heads)
-    in_head = np.arange(int(heads.sum())) + np.repeat(begins, heads)
-    # Equal pairs side by side, as often as they count. Large arrays cost more than arithmetic.
-    pairs = np.concatenate([pairs, *[pairs[in_head]] * (HEADING_WEIGHT - 1)])
-    pairs.sort()
-    firsts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)])
-    counts = np.diff(firsts, append=len(pairs))
-    numbers, rows = np.divmod(pairs[firsts], len(lengths) or 1)
+    lengths, heads = terms.lengths, terms.heads
     everyone = (lengths + (HEADING_WEIGHT - 1) * heads)[:public]
     usual = float(everyone.mean()) if everyone.any() else 1.0
-    frequency = np.bincount(numbers[rows < public], minlength=len(terms.vocabulary) + 1)
-    starts = np.searchsorted(numbers, np.arange(len(terms.vocabulary) + 1))
-    weights = bm25_weights(counts, bm25_sizes(lengths, heads, usual)[rows])
-    return {
-        "posting_starts": starts,
-        "posting_rows": rows.astype(np.int32),
-        "posting_weights": weights,
-        "posting_most": np.maximum.reduceat(weights, starts[:-1]) if terms.vocabulary else weights,
-        "frequency": frequency.astype(np.int32),
+    sizes = bm25_sizes(lengths, heads, usual)
+    lists = [np.zeros(0, dtype=np.int64)]
+    rows = [np.zeros(0, dtype=np.int32)]
+    weights = [np.zeros(0, dtype=np.float32)]
+    for numbers, where, counts in _counted(terms):
+        lists.append(np.bincount(numbers - numbers[0]))
+        rows.append(where)
+        weights.append(bm25_weights(counts, sizes[where]))
+    ends = np.cumsum(np.concatenate(lists))
+    return _arrays(np.append([0], ends), np.concatenate(rows), np.concatenate(weights), public) | {
         "public": np.array([public], dtype=np.int64),
         "usual_length": np.array([usual]),
     }
+
+
+def _arrays(
+    starts: NDArray[np.int64], rows: NDArray[np.int32], weights: NDArray[np.float32], public: int
+) -> dict[str, NDArray[Any]]:
+    """Return the postings, and what is told of each term; no term is without any."""
+    frequency = np.zeros(len(starts), dtype=np.int32)  # the last one is of unknown terms
+    most = weights[:0]
+    if len(rows):
+        frequency[:-1] = np.add.reduceat(rows < public, starts[:-1], dtype=np.int32)
+        most = np.maximum.reduceat(weights, starts[:-1])
+    return {
+        "posting_starts": starts,
+        "posting_rows": rows,
+        "posting_weights": weights,
+        "posting_most": most,
+        "frequency": frequency,
+    }
+
+
+def _counted(
+    terms: PassageTerms,
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]]:
+    """Count each term in each passage, some terms at a time: a sort of all takes much memory.
+
+    Yields:
+        Terms, ascending and none left out, the rows that they stand in, ascending, and how often.
+    """
+    ids, lengths, heads = terms.ids, terms.lengths, terms.heads
+    owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+    begins = terms.starts[:-1] - (np.cumsum(heads) - heads)
+    in_head = np.arange(int(heads.sum())) + np.repeat(begins, heads)
+    # Equal pairs side by side, as often as they count.
+    again = [(ids[in_head], owner[in_head])] * (HEADING_WEIGHT - 1)
+    ends = np.cumsum(np.bincount(ids, minlength=len(terms.vocabulary)))
+    first = 0
+    while first < len(ends):
+        before = int(ends[first - 1]) if first else 0
+        stop = max(first + 1, int(np.searchsorted(ends, before + _SORTED_AT_ONCE, "right")))
+        pairs = np.concatenate(
+            [
+                numbers[those] * np.int64(len(lengths)) + rows[those]
+                for numbers, rows in ((ids, owner), *again)
+                for those in [(numbers >= first) & (numbers < stop)]
+            ]
+        )
+        pairs.sort()
+        firsts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1]))
+        found, rows = np.divmod(pairs[firsts], len(lengths))
+        yield found, rows.astype(np.int32), np.diff(firsts, append=len(pairs))
+        first = stop
 
 
 def bm25_sizes(

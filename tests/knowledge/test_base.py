@@ -124,8 +124,8 @@ def test_passages_and_queries_are_embedded_each_in_their_own_way(
     assert embedder.documents == [
         "Annual leave\n\nYou get 25 days.",
         "Annual leave > Asking for it\n\nAsk your manager.",
-        "Pay\n\nThe bonus is 10 %.",
         "sealed\n\nNobody reads the vault.",
+        "Pay\n\nThe bonus is 10 %.",
     ]
 
 
