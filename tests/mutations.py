@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from embedders import HashEmbedder
+from searching import search
 
 from lookup_tool import KnowledgeBase
 from lookup_tool.knowledge.search import SearchRequest
@@ -123,5 +124,5 @@ def content(kb: Path) -> dict[str, object]:
 def found(kb: Path, query: str) -> list[tuple[str, float, float]]:
     """Return source, similarity and BM25 score of everything that a query finds."""
     with KnowledgeBase.open(kb, embedder=SometimesBlind()) as knowledge:
-        result = knowledge.search(SearchRequest(query, groups=GROUPS))
-    return [(c.passage.source, c.similarity, c.bm25) for c in result.candidates]
+        result = search(knowledge, SearchRequest(query, groups=GROUPS))
+    return [(passage.source, found.similarity, found.bm25) for passage, found in result]

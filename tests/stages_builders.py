@@ -1,5 +1,6 @@
 """Small candidates, evidence, blocks and results; each test names only what it is about."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from lookup_tool.contracts import (
@@ -17,12 +18,11 @@ from lookup_tool.knowledge.passage_store import StoredPassage
 from lookup_tool.knowledge.search import Candidate
 from lookup_tool.knowledge.tokens import fold
 from lookup_tool.knowledge.tokens import terms as terms_of
-from lookup_tool.stages.evidence import Evidence
+from lookup_tool.stages.evidence import Evidence, Section
 
 _PASSAGE = StoredPassage(
     row=0,
     entry="a.md",
-    entry_number=0,
     source="a.md",
     title="Title",
     category="hr",
@@ -39,9 +39,21 @@ def passage(source: str = "a.md", **changes: Any) -> StoredPassage:
     return _PASSAGE._replace(source=source, entry=source.partition("#")[0], **changes)
 
 
+_texts: dict[int, StoredPassage] = {}
+
+
+def read(rows: Iterable[int]) -> dict[int, StoredPassage]:
+    """Return the passages of candidates, by row, as a knowledge base does."""
+    return {row: _texts[row] for row in rows}
+
+
 def candidate(found: StoredPassage, similarity: float = 0.5, **changes: Any) -> Candidate:
+    """Make a candidate, and keep its passage where `read` finds it, in place of an earlier one."""
+    _texts[found.row] = found
     plain = Candidate(
-        passage=found,
+        row=found.row,
+        section=_number(found.source),
+        entry=_number(found.entry),
         text_id=hash(fold(found.lead + found.text)),
         similarity=similarity,
         bm25=0.0,
@@ -55,13 +67,20 @@ def candidate(found: StoredPassage, similarity: float = 0.5, **changes: Any) -> 
     return plain._replace(**changes)
 
 
+def _number(source: str) -> int:
+    """Number sources in their order."""
+    return int.from_bytes(source.encode().ljust(40, b"\0"))
+
+
 def evidence(source: str = "a.md", **changes: Any) -> Evidence:
     """Make a block of one passage; `title` and `similarity`, say, are those of the passage."""
-    own = {name: changes.pop(name) for name in Evidence._fields if name in changes}
+    duplicates = changes.pop("duplicates", ())
+    own = {name: changes.pop(name) for name in Section._fields if name in changes}
     of_passage = {name: changes.pop(name) for name in StoredPassage._fields if name in changes}
-    found = candidate(passage(source, **of_passage), **changes)
-    block = Evidence(
-        passages=(found,),
+    shown = passage(source, **of_passage)
+    found = candidate(shown, **changes)
+    section = Section(
+        found=(found,),
         best=found,
         found_by=found.found_by,
         in_text=found.in_text,
@@ -70,7 +89,7 @@ def evidence(source: str = "a.md", **changes: Any) -> Evidence:
         hints=found.hints,
         text_ids=(found.text_id,),
     )
-    return block._replace(**own)
+    return Evidence(section._replace(**own), (shown,), duplicates)
 
 
 def query_terms(*words: str, weight: float = 1.0) -> tuple[QueryTerm, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 from corpora import CorpusEmbeddings, Question
 from lookup_tool.graph.app import build_lookup_graph
 from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge.segments import Where
 from lookup_tool.tool import create_lookup_tool
 from timing import alternate, timed
 
@@ -184,8 +185,8 @@ def _fetch_for_full_recall(
     for fetch in FETCHES:
         shares = []
         for question in filtered[:20]:
-            slices = vectors.slices(frozenset(), question.category)
-            exact = vectors.search(question.vector, slices, K)[0]
+            where = Where(category=question.category)
+            exact = vectors.search(question.vector, K, where)[0]
             found = [each.metadata["row"] for each in peer(K, fetch)(question).artifact]
             shares.append(len(np.intersect1d(found, exact)) / len(exact))
         if np.mean(shares) >= FULL_RECALL or fetch >= knowledge.manifest.passages:

@@ -7,6 +7,7 @@ import numpy as np
 
 from corpora import Question
 from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge.segments import Where
 from timing import alternate
 
 K = 50
@@ -21,14 +22,12 @@ def measure(
     vectors = np.array(snapshot.unit_vectors)
     flat = faiss.IndexFlatIP(vectors.shape[1])
     flat.add(vectors)
-    nobody: frozenset[str] = frozenset()
 
     def ours(question: Question) -> Any:
-        slices = snapshot.vectors.slices(nobody, question.category)
-        return snapshot.vectors.search(question.vector, slices, K)[0]
+        return snapshot.vectors.search(question.vector, K, Where(category=question.category))[0]
 
     def exact(question: Question) -> Any:
-        (part,) = snapshot.vectors.slices(nobody, question.category)
+        (part,) = snapshot.segments.slices(Where(category=question.category))
         found = faiss.knn(
             question.vector[None], vectors[part], K, metric=faiss.METRIC_INNER_PRODUCT
         )

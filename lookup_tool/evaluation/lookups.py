@@ -12,6 +12,7 @@ from lookup_tool.graph.app import TOOL_NAME
 from lookup_tool.graph.build import draw
 from lookup_tool.graph.nodes import LookupNodes
 from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge.passage_store import StoredPassage
 
 RANKED_BLOCKS = 100
 """Blocks that are ranked for measuring: sections of enough entries that ten can be told apart."""
@@ -102,7 +103,8 @@ def lookups(
         if result.evidence_status == "unavailable":
             error = result.retrieval_trace.error or "retrieval is switched off"
             raise LookupToolError(f"the lookup of {query!r} failed ({error}); nothing was measured")
-        return _lookup(state)
+        rows = [found.row for found in state["found"].candidates]
+        return _lookup(state, knowledge.view().passages(rows))
 
     return look
 
@@ -129,12 +131,13 @@ def always_retried(config: LookupConfig) -> LookupConfig:
     return config.model_copy(update={"retrieval": retrieval})
 
 
-def _lookup(state: Mapping[str, Any]) -> Lookup:
+def _lookup(state: Mapping[str, Any], passages: Mapping[int, StoredPassage]) -> Lookup:
     candidates: dict[str, float] = {}
     entries: dict[str, str] = {}
     for found in state["found"].candidates:  # best similarity first
-        candidates.setdefault(found.passage.source, found.similarity)
-        entries[found.passage.source] = found.passage.entry
+        passage = passages[found.row]
+        candidates.setdefault(passage.source, found.similarity)
+        entries[passage.source] = passage.entry
     blocks = state["evidence"].blocks
     usable = frozenset(source for block in blocks for source in (block.source, *block.duplicates))
     return Lookup(state["result"], candidates, usable, entries)

@@ -23,9 +23,13 @@ def rank_passages(
 ) -> Mapping[Peer, Sequence[StoredPassage]]:
     """Return the passages of a query in the order of each peer, best first."""
     request = SearchRequest(query, groups, candidates=DEPTH, lexical_candidates=DEPTH)
-    candidates = knowledge.search(request).candidates
-    bm25 = _ordered(candidates, "lexical", lambda found: found.bm25)
-    dense = _ordered(candidates, "vector", lambda found: found.similarity)
+    view = knowledge.view()
+    candidates = view.search(request).candidates
+    passages = view.passages([found.row for found in candidates])
+    bm25 = [passages[row] for row in _ordered(candidates, "lexical", lambda found: found.bm25)]
+    dense = [
+        passages[row] for row in _ordered(candidates, "vector", lambda found: found.similarity)
+    ]
     return {"bm25": bm25, "dense": dense, "rrf": fuse(bm25, dense)}
 
 
@@ -42,7 +46,7 @@ def fuse(*lists: Sequence[StoredPassage]) -> list[StoredPassage]:
 
 def _ordered(
     candidates: Sequence[Candidate], found_by: str, score: Callable[[Candidate], float]
-) -> list[StoredPassage]:
+) -> list[int]:
     found = [candidate for candidate in candidates if found_by in candidate.found_by]
-    found.sort(key=lambda candidate: (-score(candidate), candidate.passage.row))
-    return [candidate.passage for candidate in found]
+    found.sort(key=lambda candidate: (-score(candidate), candidate.row))
+    return [candidate.row for candidate in found]

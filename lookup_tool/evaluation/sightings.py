@@ -95,6 +95,7 @@ class Looker:
         evidence = build_evidence(
             found.candidates,
             found.terms,
+            self._view.passages,
             evidence_floor=0.0,
             rule=self._view.thresholds.rule,
             passages=self._view.count(self._groups),
@@ -102,8 +103,10 @@ class Looker:
         )
         asked = Asked.with_terms(found.terms)
 
-        def best(passages: Callable[[StoredPassage], bool]) -> float | None:
-            those = (f.similarity for f in found.candidates if passages(f.passage))
+        passages = self._view.passages([candidate.row for candidate in found.candidates])
+
+        def best(counts: Callable[[StoredPassage], bool]) -> float | None:
+            those = (f.similarity for f in found.candidates if counts(passages[f.row]))
             return max(those, default=None)
 
         def is_right(passage: StoredPassage) -> bool:
@@ -113,7 +116,7 @@ class Looker:
 
         known = bool(categories if self._categorized else answers)
         return Sighting(
-            signs=tuple(signs_of(block, asked) for block in evidence.blocks),
+            signs=tuple(signs_of(block.section, asked) for block in evidence.blocks),
             top=best(lambda _: True) or 0.0,
             right=best(is_right) if known else None,
             wrong=best(lambda passage: not is_right(passage)) if known else None,

@@ -112,6 +112,7 @@ class LookupNodes:
         evidence = build_evidence(
             found.candidates,
             found.terms,
+            self._view(state).passages,
             evidence_floor=self._evidence_floor(state),
             rule=self._view(state).thresholds.rule,
             passages=self._view(state).count(groups_of(runtime.context)),

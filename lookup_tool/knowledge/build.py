@@ -27,10 +27,11 @@ from lookup_tool.knowledge.pending import remove_pending
 from lookup_tool.knowledge.prepared import PreparedEntry, made_by
 from lookup_tool.knowledge.previous import Previous
 from lookup_tool.knowledge.quantized import QUANTIZED_FROM, QuantizedRows
+from lookup_tool.knowledge.segments import Segment
 from lookup_tool.knowledge.snapshot import QUANTIZED, EmbedderRecord, Manifest
 from lookup_tool.knowledge.thresholds import thresholds_for
 from lookup_tool.knowledge.tokens import fold
-from lookup_tool.knowledge.vectors import Segment, unit_means
+from lookup_tool.knowledge.vectors import unit_means
 
 Progress = Callable[[str, int, int], None]
 """Called with (phase, done, total); phases are `read`, `cut`, `embed` and `index`."""
@@ -102,6 +103,8 @@ def write(  # noqa: PLR0913 - the ingredients of one build
         _save_vectors(folder, embedded.take_vectors(), layout, quantized=manifest.quantized_rows)
         known = None if earlier is None else earlier.text_ids
         save_array(folder / "text_ids.npy", _text_ids(layout.shown(), rows, known))
+        save_array(folder / "sections.npy", layout.row_sections())
+        save_array(folder / "entries.npy", layout.row_entries())
         progress("index", 1, 3)
         write_passages(folder / "passages.sqlite", layout.records())
         progress("index", 2, 3)
@@ -214,6 +217,18 @@ class _Layout:
     def passages(self) -> Iterator[Passage]:
         """Yield the passages in the order of their rows."""
         return chain.from_iterable(self.by_entry[number] for number in self._order)
+
+    def row_entries(self) -> NDArray[np.int32]:
+        """Return the number of each row's entry."""
+        lengths = [len(self.by_entry[number]) for number in self._order]
+        return np.repeat(np.array(self._order, dtype=np.int32), lengths)
+
+    def row_sections(self) -> NDArray[np.int32]:
+        """Number the sections in the order of their sources; return that of each row."""
+        sources = sorted({passage.source for passage in self.passages()})
+        numbers = {source: number for number, source in enumerate(sources)}
+        each = (numbers[passage.source] for passage in self.passages())
+        return np.fromiter(each, dtype=np.int32, count=self.rows)
 
     def contexts(self) -> Iterator[str]:
         """Yield title and headings of each row."""

@@ -28,8 +28,8 @@ from lookup_tool.knowledge.lexical_build import (
     bm25_weights,
     index_terms,
 )
+from lookup_tool.knowledge.segments import places_of
 from lookup_tool.knowledge.tokens import PAIR, STOP_WORDS, surface_terms, terms
-from lookup_tool.knowledge.vectors import places_of
 
 # A word with a digit, or in capitals.
 _IDENTIFIER = regex.compile(r"[^\s]*\p{Nd}[^\s]*|\b\p{Lu}[\p{Lu}.&]+\b")

@@ -29,7 +29,6 @@ class StoredPassage(NamedTuple):
     entry: str
     """Source of its entry."""
 
-    entry_number: int
     source: str
     title: str
     category: str | None
@@ -80,16 +79,16 @@ class PassageStore:
     def passages(self, rows: Sequence[int]) -> dict[int, StoredPassage]:
         """Return passages by row."""
         found = self._all(
-            """SELECT p.row, e.source, e.id, p.source, e.title, e.category, p.breadcrumb, p.text,
-                      p.lead, p.joint, p.start_line, p.end_line
+            """SELECT p.row, e.source, p.source, e.title, e.category, p.breadcrumb, p.text, p.lead,
+                      p.joint, p.start_line, p.end_line
                FROM json_each(?) wanted JOIN passages p ON p.row = wanted.value
                JOIN entries e ON e.id = p.entry""",
             [json.dumps(list(rows))],
         )
         # One text for the parser: there are many small ones.
-        breadcrumbs = json.loads(f"[{','.join(record[6] for record in found)}]")
+        breadcrumbs = json.loads(f"[{','.join(record[5] for record in found)}]")
         return {
-            record[0]: StoredPassage._make((*record[:6], tuple(breadcrumb), *record[7:]))
+            record[0]: StoredPassage._make((*record[:5], tuple(breadcrumb), *record[6:]))
             for record, breadcrumb in zip(found, breadcrumbs, strict=True)
         }
 
@@ -176,31 +175,41 @@ class PassageStore:
             entry_count=entries[0][0],
         )
 
-    def matched_phrases(
-        self, keys: Iterable[str], entries: Iterable[str]
-    ) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Return, for each of these entries, the (kind, text) of its phrases among these keys."""
-        found = self._all(
-            """SELECT e.source, f.kind, f.text
-               FROM json_each(?) k JOIN entries e JOIN phrases f
-                 ON f.key = k.value AND f.entry = e.id
-               WHERE e.source IN (SELECT value FROM json_each(?)) ORDER BY 1, 2, 3""",
-            [json.dumps(list(keys)), json.dumps(list(entries))],
-        )
-        matches: dict[str, tuple[tuple[str, str], ...]] = {}
-        for source, kind, text in found:
-            matches[source] = (*matches.get(source, ()), (kind, text))
-        return matches
+    def entry_hints(
+        self, keys: Iterable[str], categories: Iterable[str], entries: Iterable[int]
+    ) -> dict[int, tuple[str, ...]]:
+        """Return which recognized phrases the metadata of entries hold.
 
-    def entry_rows(self, entries: Iterable[str]) -> dict[str, slice]:
-        """Return the rows of each of these entries that has any; an entry's rows are a run."""
+        Args:
+            keys: Keys of phrases.
+            categories: Keys of categories.
+            entries: Numbers of entries.
+
+        Returns:
+            For each of these entries that has any, `kind:text` of its phrases, as their author
+            wrote them, and of its category.
+        """
         found = self._all(
-            """SELECT e.source, min(p.row), max(p.row) + 1
-               FROM json_each(?) wanted JOIN entries e ON e.source = wanted.value
-               JOIN passages p ON p.entry = e.id GROUP BY e.id""",
-            [json.dumps(list(entries))],
+            """SELECT entry, kind, text FROM (
+                   SELECT f.entry, f.kind, f.text FROM json_each(?1) wanted
+                   JOIN phrases f ON f.key = wanted.value
+                   WHERE f.entry IN (SELECT value FROM json_each(?3))
+                   UNION ALL
+                   SELECT e.id, 'category', e.category FROM json_each(?3) wanted
+                   JOIN entries e ON e.id = wanted.value
+                   WHERE e.category_key IN (SELECT value FROM json_each(?2)))
+               ORDER BY entry, kind = 'category', kind, text""",
+            [json.dumps(list(keys)), json.dumps(list(categories)), json.dumps(list(entries))],
         )
-        return {source: slice(start, stop) for source, start, stop in found}
+        hints: dict[int, tuple[str, ...]] = {}
+        for entry, kind, text in found:
+            hints[entry] = (*hints.get(entry, ()), f"{kind}:{text}")
+        return hints
+
+    def number(self, source: str) -> int | None:
+        """Return the number of the entry with this source; None if there is none."""
+        found = self._all("SELECT id FROM entries WHERE source = ?", [source])
+        return found[0][0] if found else None
 
     def _all(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         with self._lock:

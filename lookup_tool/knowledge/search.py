@@ -1,4 +1,7 @@
-"""Search one generation: vector and BM25 candidates, with everything that later stages look at."""
+"""Search one generation: vector and BM25 candidates, with everything that later stages judge by.
+
+Candidates are numbers: the texts of most of them are never needed, and are not read here.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,12 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lookup_tool.knowledge.documents import category_key
 from lookup_tool.knowledge.hints import HintMatch
 from lookup_tool.knowledge.lexical import QueryTerm
-from lookup_tool.knowledge.passage_store import PassageStore, StoredPassage
+from lookup_tool.knowledge.segments import Where
 from lookup_tool.knowledge.snapshot import Snapshot
-from lookup_tool.knowledge.vectors import DIGITS, outside, similarities
+from lookup_tool.knowledge.vectors import DIGITS, similarities
 
 MAX_COPIES = 20
 """Passages with the same text that one search returns; more are not named as duplicates."""
@@ -52,7 +54,13 @@ class SearchRequest:
 class Candidate(NamedTuple):
     """A passage that a search found; a tuple, because a lookup makes a hundred of them."""
 
-    passage: StoredPassage
+    row: int
+    section: int
+    """Number of its section, in the order of their sources."""
+
+    entry: int
+    """Number of its entry."""
+
     text_id: int
     """Equal for passages with the same text."""
 
@@ -113,36 +121,37 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
         request: What is searched, and for whom.
     """
     terms = snapshot.lexical.query_terms(request.query, (hint.text for hint in request.hints))
-    slices = snapshot.vectors.slices(request.groups, request.category)
-    if request.hidden is not None:
-        slices = outside(slices, snapshot.store.entry_rows([request.hidden]).values())
+    hidden = None if request.hidden is None else snapshot.store.number(request.hidden)
+    where = Where(request.groups, request.category, hidden)
+    slices = snapshot.segments.slices(where)
     by_vector = _distinct(
-        lambda k: snapshot.vectors.search(vector, slices, k)[0], snapshot, request.candidates
+        lambda k: snapshot.vectors.search(vector, k, where)[0], snapshot, request.candidates
     )
     by_bm25 = _distinct(
         lambda k: snapshot.lexical.search(terms, slices, k), snapshot, request.lexical_candidates
     )
     rows = np.unique(np.concatenate([by_vector, by_bm25, np.array(request.also, dtype=np.int64)]))
     matches = snapshot.lexical.matches(rows, terms)
-    by_row = snapshot.store.passages(rows.tolist())
-    passages = [by_row[row] for row in rows.tolist()]
     nearest, best = set(by_vector.tolist()), set(by_bm25.tolist())
-    entries = snapshot.entry_vectors[[passage.entry_number for passage in passages]]
+    entries = snapshot.entries[rows]
+    hints = _entry_hints(snapshot, entries.tolist(), request.hints)
     columns = zip(  # in the order of the fields
-        passages,
+        rows.tolist(),
+        snapshot.sections[rows].tolist(),
+        entries.tolist(),
         snapshot.text_ids[rows].tolist(),
         snapshot.vectors.similarity(vector, rows).tolist(),
         matches.bm25.astype(np.float64).round(DIGITS).tolist(),
-        similarities(entries @ vector).tolist(),
+        similarities(snapshot.entry_vectors[entries] @ vector).tolist(),
         [_FOUND_BY[row in nearest, row in best] for row in rows.tolist()],
         _places(matches.text),
         _places(matches.heading),
         _places(matches.pairs),
-        _metadata_hints(snapshot.store, passages, request.hints),
+        [hints.get(entry, ()) for entry in entries.tolist()],
         strict=True,
     )
     candidates = [Candidate(*each) for each in columns]
-    candidates.sort(key=lambda found: (-found.similarity, found.passage.row))
+    candidates.sort(key=lambda found: (-found.similarity, found.row))
     top = _top_similarity(snapshot, vector, request.groups) if request.probe else None
     return SearchResult(terms, tuple(candidates), top)
 
@@ -151,7 +160,7 @@ def _top_similarity(
     snapshot: Snapshot, vector: NDArray[np.float32], groups: frozenset[str]
 ) -> float | None:
     """Return the best similarity among everything that these groups may see."""
-    _, similarities = snapshot.vectors.search(vector, snapshot.vectors.slices(groups), 1)
+    _, similarities = snapshot.vectors.search(vector, 1, Where(groups))
     return float(similarities[0]) if len(similarities) else None
 
 
@@ -191,19 +200,13 @@ def _places(flags: NDArray[np.bool_]) -> list[frozenset[int]]:
     return [frozenset(row) for row in places]
 
 
-def _metadata_hints(
-    store: PassageStore, passages: Sequence[StoredPassage], matches: Sequence[HintMatch]
-) -> list[tuple[str, ...]]:
-    """Return, for each passage, the recognized phrases that stand in its entry."""
+def _entry_hints(
+    snapshot: Snapshot, entries: Sequence[int], matches: Sequence[HintMatch]
+) -> dict[int, tuple[str, ...]]:
+    """Return the recognized phrases that stand in each entry, for those that have any."""
+    if not matches:
+        return {}
     keys = {match.key for match in matches if match.kind != "category"}
-    found = store.matched_phrases(keys, {passage.entry for passage in passages}) if keys else {}
-    named = {
-        category for match in matches if match.kind == "category" for category in match.categories
-    }
-    hints: list[tuple[str, ...]] = []
-    for passage in passages:
-        own = tuple(f"{kind}:{text}" for kind, text in found.get(passage.entry, ()))
-        if named and passage.category and category_key(passage.category) in named:
-            own += (f"category:{passage.category}",)
-        hints.append(own)
-    return hints
+    named = (match.categories for match in matches if match.kind == "category")
+    categories = {category for those in named for category in those if category is not None}
+    return snapshot.store.entry_hints(keys, categories, set(entries))

@@ -2,7 +2,8 @@
 
     KB/CURRENT                  names a generation and the hash of its manifest
     KB/generation-3/manifest.json, passages.sqlite, vectors.npy, entry_vectors.npy,
-        text_ids.npy, lexical/, and quantized.faiss where there are many public passages
+        text_ids.npy, sections.npy, entries.npy, lexical/, and quantized.faiss where there are many
+        public passages
 
 Opening checks what is cheap to check: presence, sizes, headers and the manifest's hash.
 `damaged_files` reads every byte. Nothing is pickled.
@@ -30,7 +31,8 @@ from lookup_tool.knowledge.holds import Hold
 from lookup_tool.knowledge.lexical import LexicalIndex
 from lookup_tool.knowledge.passage_store import PassageStore
 from lookup_tool.knowledge.quantized import QuantizedRows
-from lookup_tool.knowledge.vectors import Segment, VectorIndex
+from lookup_tool.knowledge.segments import Segment, Segments
+from lookup_tool.knowledge.vectors import VectorIndex, VectorSearch
 
 FORMAT = 4
 
@@ -127,12 +129,15 @@ class Snapshot:
             self.unit_vectors: NDArray[np.float32] = load_array(folder / "vectors.npy")
             self.entry_vectors: NDArray[np.float32] = load_array(folder / "entry_vectors.npy")
             self.text_ids: NDArray[np.int64] = load_array(folder / "text_ids.npy")
+            self.sections: NDArray[np.int32] = load_array(folder / "sections.npy")
+            self.entries: NDArray[np.int32] = load_array(folder / "entries.npy")
             self.lexical = LexicalIndex.load(folder / "lexical")
             self.store = PassageStore(folder / "passages.sqlite")
             quantized = QuantizedRows.load(folder / QUANTIZED) if manifest.quantized_rows else None
         except (OSError, ValueError, sqlite3.Error) as error:
             raise KnowledgeDamagedError(folder, f"a file cannot be read ({error})") from error
-        self.vectors = VectorIndex(self.unit_vectors, manifest.segments, quantized)
+        self.segments = Segments(manifest.segments, self.entries)
+        self.vectors: VectorSearch = VectorIndex(self.unit_vectors, self.segments, quantized)
         # Whoever still looks something up keeps it open; it closes when the last one is done.
         self.close = weakref.finalize(self, _close, self.store, hold)
 

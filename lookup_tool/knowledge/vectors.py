@@ -1,20 +1,19 @@
 """L1: vector search over the rows that a caller may see.
 
-It is exact, but for all public rows of a large knowledge base at once: those are ranked roughly
-first (`quantized.py`), and the best of them exactly.
-
-Rows are sorted by access set and category, so what a search may see is a few contiguous slices of
-one array. A filter is the choice of slices, before the search; nothing is dropped after it.
+`VectorSearch` is all that a lookup asks of it, so that an engine of its own can stand behind it.
+`VectorIndex` is the one that is built in. It is exact, but for all public rows of a large knowledge
+base at once: those are ranked roughly first (`quantized.py`), and the best of them exactly.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Protocol
 
 import faiss
 import numpy as np
 from numpy.typing import NDArray
 
 from lookup_tool.knowledge.quantized import QuantizedRows
+from lookup_tool.knowledge.segments import Segments, Where
 from lookup_tool.knowledge.threads import one_thread
 
 DIGITS = 6
@@ -22,63 +21,63 @@ DIGITS = 6
 exactly on a threshold fall to either side of it."""
 
 
-@dataclass(frozen=True)
-class Segment:
-    """A run of rows with one access set and one category."""
+class VectorSearch(Protocol):
+    """Finds passages by their vectors; safe to use from many threads.
 
-    access: frozenset[str] | None
-    category: str | None
-    start: int
-    stop: int
+    Its ids are the rows of a generation, and its similarities are true ones, cosines cut to [0, 1]
+    and rounded by `similarities`: thresholds rest on them.
+    """
+
+    def search(
+        self, query: NDArray[np.float32], k: int, where: Where
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Find the passages most similar to a query.
+
+        `where` filters before the search or inside it, never what it has found: what a caller may
+        not see must not decide how much of the rest they get.
+
+        Args:
+            query: Unit vector, shape (d,).
+            k: Most passages to return.
+            where: What may be found.
+
+        Returns:
+            Ids and their similarities, best first, ties by id: shape (m,) with m <= k.
+        """
+        ...
+
+    def similarity(
+        self, query: NDArray[np.float32], rows: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return the similarity of each of these passages to a unit vector of shape (d,)."""
+        ...
 
 
 class VectorIndex:
-    """Unit vectors and the segments they are sorted into."""
+    """The vectors of a generation in one array, sorted into segments."""
 
     def __init__(
         self,
         vectors: NDArray[np.float32],
-        segments: Sequence[Segment],
+        segments: Segments,
         quantized: QuantizedRows | None = None,
     ) -> None:
         """Bind vectors, shape (n, d), float32, C order, unit length, to their segments.
 
         Args:
             vectors: The vectors.
-            segments: Runs of rows, ascending.
+            segments: Who may see which rows.
             quantized: Codes of the public rows, which come first, where there are many.
         """
         self._vectors = vectors
         self._quantized = quantized
-        self._segments = tuple(segments)
-
-    def slices(self, groups: frozenset[str], category: str | None = None) -> list[slice]:
-        """Return the rows that these groups may see, as few ascending slices as possible."""
-        runs: list[slice] = []
-        for segment in self._segments:
-            if segment.access is not None and not segment.access & groups:
-                continue
-            if category is not None and segment.category != category:
-                continue
-            if runs and runs[-1].stop == segment.start:
-                runs[-1] = slice(runs[-1].start, segment.stop)
-            else:
-                runs.append(slice(segment.start, segment.stop))
-        return runs
+        self._segments = segments
 
     def search(
-        self, query: NDArray[np.float32], slices: Sequence[slice], k: int
+        self, query: NDArray[np.float32], k: int, where: Where
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Find the rows most similar to a query.
-
-        Args:
-            query: Unit vector, shape (d,).
-            slices: Where to search, from `slices`.
-            k: Most rows to return.
-
-        Returns:
-            Rows and their similarities, best first, ties by row: shape (m,) with m <= k.
-        """
+        """Find the rows most similar to a query, as `VectorSearch` says."""
+        slices = self._segments.slices(where)
         found = [self._nearest(query, part, k) for part in self._quantized_apart(slices)]
         if not found:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float64)
@@ -129,34 +128,6 @@ def unit_means(vectors: NDArray[np.float32], runs: Sequence[slice]) -> NDArray[n
         vectors[run].sum(axis=0, out=means[place])
     lengths = np.linalg.norm(means, axis=1, keepdims=True)
     return np.divide(means, lengths, where=lengths > 0, out=np.zeros_like(means))
-
-
-def outside(slices: Iterable[slice], holes: Iterable[slice]) -> list[slice]:
-    """Return what is left of ascending slices without some runs of rows."""
-    left = list(slices)
-    for hole in holes:
-        left = [
-            part
-            for whole in left
-            for part in (
-                slice(whole.start, min(whole.stop, hole.start)),
-                slice(max(whole.start, hole.stop), whole.stop),
-            )
-            if part.start < part.stop
-        ]
-    return left
-
-
-def rows_in(rows: NDArray[np.int32], slices: Sequence[slice]) -> int:
-    """Count the rows, in order, that lie in these slices."""
-    return sum(stop - start for start, stop in places_of(slices, rows))
-
-
-def places_of(slices: Sequence[slice], rows: NDArray[np.int32]) -> list[tuple[int, int]]:
-    """Return where each of these slices begins and ends in ordered rows."""
-    # Needles of another type would have all the rows converted.
-    bounds = np.array([(part.start, part.stop) for part in slices], dtype=rows.dtype)
-    return [(start, stop) for start, stop in rows.searchsorted(bounds.reshape(-1, 2)).tolist()]
 
 
 def similarities(products: NDArray[np.float32]) -> NDArray[np.float64]:

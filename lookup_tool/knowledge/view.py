@@ -4,6 +4,7 @@ Everything that a caller may not see is left out here, in every method: `groups`
 phrases and entries exist for that call.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +18,9 @@ from lookup_tool.errors import EmbedderMismatchError, SourceNotFoundError
 from lookup_tool.knowledge.hints import TELLING, QueryHints, derive_category
 from lookup_tool.knowledge.passage_store import StoredEntry, StoredPassage
 from lookup_tool.knowledge.search import SearchRequest, SearchResult, search
+from lookup_tool.knowledge.segments import Where, rows_in
 from lookup_tool.knowledge.snapshot import Manifest, Snapshot
 from lookup_tool.knowledge.tokens import bound, visible
-from lookup_tool.knowledge.vectors import rows_in
 
 SAME_VECTOR = 0.999
 """Least cosine between a stored vector and the same text embedded again by the same model."""
@@ -65,7 +66,7 @@ class View:
 
     def count(self, groups: frozenset[str] = frozenset()) -> int:
         """Return how many passages these groups may see."""
-        return sum(part.stop - part.start for part in self.snapshot.vectors.slices(groups))
+        return sum(part.stop - part.start for part in self.snapshot.segments.slices(Where(groups)))
 
     def hints(self, query: str, groups: frozenset[str] = frozenset()) -> QueryHints:
         """Return what L0 recognizes in a query, among what these groups may see."""
@@ -78,8 +79,8 @@ class View:
         if self.count(groups) < TELLING:
             return None
         rows = self.snapshot.lexical.rows_with(text)
-        everywhere = rows_in(rows, self.snapshot.vectors.slices(groups))
-        there = rows_in(rows, self.snapshot.vectors.slices(groups, category))
+        everywhere = rows_in(rows, self.snapshot.segments.slices(Where(groups)))
+        there = rows_in(rows, self.snapshot.segments.slices(Where(groups, category)))
         return there / everywhere if everywhere else None
 
     def titles(self, count: int, groups: frozenset[str] = frozenset()) -> list[str]:
@@ -104,10 +105,14 @@ class View:
             size: Most passages to return.
             groups: Access groups of the caller.
         """
-        slices = self.snapshot.vectors.slices(groups)
+        slices = self.snapshot.segments.slices(Where(groups))
         rows = np.concatenate([np.arange(s.start, s.stop) for s in slices] or [np.zeros(0, int)])
         places = np.linspace(0, len(rows), min(size, len(rows)), endpoint=False).astype(int)
         return list(self.snapshot.store.passages(rows[places].tolist()).values())
+
+    def passages(self, rows: Sequence[int]) -> dict[int, StoredPassage]:
+        """Return the passages of what a search has found, by row."""
+        return self.snapshot.store.passages(rows)
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Find passages by vector and by BM25; each has its true similarity to the query.

@@ -144,14 +144,14 @@ def _completeness(findings: Findings) -> CompletenessHint:
 
 def _mentioned(findings: Findings) -> set[int]:
     """Return the places of the query terms that the packed evidence mentions."""
-    by_source = {evidence.source: evidence for evidence in findings.evidence}
+    by_source = {evidence.source: evidence.section for evidence in findings.evidence}
     mentioned: set[int] = set()
     for part, shown in zip(findings.pack.included, contents(findings.pack.text), strict=True):
-        evidence = by_source[part.source]
-        mentioned |= evidence.in_heading
+        section = by_source[part.source]
+        mentioned |= section.in_heading
         if part.truncated:
             said = set(terms_of(shown))
             mentioned |= {place for place, term in enumerate(findings.terms) if term.term in said}
         else:
-            mentioned |= evidence.in_text
+            mentioned |= section.in_text
     return mentioned

@@ -5,7 +5,7 @@ names the others. Then one rule decides, once, whether what is left can answer t
 change that rule, change `answerability`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import exp, log, sqrt
@@ -34,11 +34,11 @@ LEAST_NAMED = 0.2
 """Share of a question that its identifiers must make up to speak for it."""
 
 
-class Evidence(NamedTuple):
-    """One section that may support an answer, not yet ranked."""
+class Section(NamedTuple):
+    """What was found of one section, before its text is read."""
 
-    passages: tuple[Candidate, ...]
-    """What was found of it, in document order."""
+    found: tuple[Candidate, ...]
+    """Its passages, in document order."""
 
     best: Candidate
     """The nearest of them to the question."""
@@ -49,44 +49,58 @@ class Evidence(NamedTuple):
     pairs: frozenset[int]
     hints: tuple[str, ...]
     text_ids: tuple[int, ...]
-    """Equal for blocks with the same text."""
+    """Equal for sections with the same text."""
+
+    copies: tuple[Candidate, ...] = ()
+    """The best passages of other sections with the same text."""
+
+
+class Evidence(NamedTuple):
+    """One section that may support an answer, not yet ranked."""
+
+    section: Section
+    passages: tuple[StoredPassage, ...]
+    """What was found of it, in document order."""
 
     duplicates: tuple[str, ...] = ()
+    """Sources of other sections with the same text."""
 
     @property
     def source(self) -> str:
         """Name of the section."""
-        return self.best.passage.source
+        return self.passages[0].source
 
     @property
     def entry(self) -> str:
         """Source of its entry."""
-        return self.best.passage.entry
+        return self.passages[0].entry
 
     @property
     def similarity(self) -> float:
-        """Of the best passage."""
-        return self.best.similarity
+        """Of its best passage."""
+        return self.section.best.similarity
 
     @property
     def bm25(self) -> float:
         """Of the passage with the best score."""
-        return max(found.bm25 for found in self.passages)
+        return max(found.bm25 for found in self.section.found)
 
     @property
     def lines(self) -> tuple[int, int]:
         """First and last line in its file."""
-        passages = [found.passage for found in self.passages]
-        return min(each.start_line for each in passages), max(each.end_line for each in passages)
+        return (
+            min(passage.start_line for passage in self.passages),
+            max(passage.end_line for passage in self.passages),
+        )
 
     @property
     def content(self) -> str:
         """Text of the passages, with gaps marked."""
         content = ""
         before = None
-        for found in self.passages:
-            content += _joint(before, found.passage) + found.passage.text
-            before = found.passage
+        for passage in self.passages:
+            content += _joint(before, passage) + passage.text
+            before = passage
         return content
 
 
@@ -178,6 +192,7 @@ class EvidenceSet:
 def build_evidence(  # noqa: PLR0913 - the thresholds are named
     candidates: Sequence[Candidate],
     terms: Sequence[QueryTerm],
+    read: Callable[[Sequence[int]], Mapping[int, StoredPassage]],
     *,
     evidence_floor: float,
     rule: AnswerabilityRule,
@@ -190,6 +205,7 @@ def build_evidence(  # noqa: PLR0913 - the thresholds are named
     Args:
         candidates: What the searches found.
         terms: The query's terms.
+        read: Returns passages by row.
         evidence_floor: Similarity under which a candidate is not evidence.
         rule: Estimates whether a block answers the question.
         passages: How many passages the caller may see.
@@ -198,64 +214,78 @@ def build_evidence(  # noqa: PLR0913 - the thresholds are named
         good_enough: Similarity that the operator declared good enough; a block that reaches it is
             usable whatever the rule says.
     """
-    sections: dict[tuple[str, str], list[Candidate]] = {}
+    by_section: dict[int, list[Candidate]] = {}
     for found in candidates:
         if found.similarity >= evidence_floor:
-            section = found.passage.source, found.passage.entry
-            sections.setdefault(section, []).append(found)
-    blocks = [_block(passages) for passages in sections.values()]
-    blocks.sort(key=lambda block: (-block.best.similarity, block.best.passage.source))
+            by_section.setdefault(found.section, []).append(found)
+    sections = [_section(found) for found in by_section.values()]
+    sections.sort(key=lambda section: (-section.best.similarity, section.best.section))
     asked = Asked.with_terms(terms)
     rated = [
-        (answerability(block, asked, rule, passages), block)
-        for block in _without_repetition(blocks)
+        (answerability(section, asked, rule, passages), section)
+        for section in _without_repetition(sections)
     ]
     best = max((probability for probability, _ in rated), default=0.0)
-    if good_enough is not None and any(b.similarity >= good_enough for b in blocks):
+    if good_enough is not None and any(s.best.similarity >= good_enough for s in sections):
         best = max(best, minimum_answerability)
     if best < minimum_answerability:
         return EvidenceSet(answerability=best)
     least = min(NOISE * best, minimum_answerability)
-    usable = tuple(
-        block
-        for probability, block in rated
-        if probability >= least or (good_enough is not None and block.similarity >= good_enough)
+    usable = [
+        section
+        for probability, section in rated
+        if probability >= least
+        or (good_enough is not None and section.best.similarity >= good_enough)
+    ]
+    return EvidenceSet(_with_texts(usable, read), best)
+
+
+def _with_texts(
+    sections: Sequence[Section], read: Callable[[Sequence[int]], Mapping[int, StoredPassage]]
+) -> tuple[Evidence, ...]:
+    texts = read([found.row for each in sections for found in (*each.found, *each.copies)])
+    return tuple(
+        Evidence(
+            section,
+            tuple(texts[found.row] for found in section.found),
+            tuple(texts[copy.row].source for copy in section.copies),
+        )
+        for section in sections
     )
-    return EvidenceSet(usable, best)
 
 
-def answerability(block: Evidence, asked: Asked, rule: AnswerabilityRule, passages: int) -> float:
-    """Estimate the probability that a block answers the question, in [0, 1].
+def answerability(section: Section, asked: Asked, rule: AnswerabilityRule, passages: int) -> float:
+    """Estimate the probability that a section answers the question, in [0, 1].
 
     A logistic over its similarity, the share of the question's terms, weighted by their rarity,
     that it mentions, the same in its headings, and how many of them stand side by side as they do
-    in the question. Words add to similarity, so that a block without one of them needs to be
+    in the question. Words add to similarity, so that a section without one of them needs to be
     nearer than the midpoint, and one that has them all may be far below it. The more passages
     there are, the nearer the nearest unrelated one is, and the midpoint moves with it. A question
     that names an identifier, or is a single word beside what only metadata know, goes by its words
-    more than by its vector: a block that mentions them is at least barely usable. An identifier may
-    stand in the entry's metadata instead, as a house acronym does.
+    more than by its vector: a section that mentions them is at least barely usable. An identifier
+    may stand in the entry's metadata instead, as a house acronym does.
     """
-    return probability(signs_of(block, asked), rule, passages)
+    return probability(signs_of(section, asked), rule, passages)
 
 
-def signs_of(block: Evidence, asked: Asked) -> Signs:
-    """Return what speaks for a block as an answer."""
-    mentioned = block.in_text | block.in_heading
+def signs_of(section: Section, asked: Asked) -> Signs:
+    """Return what speaks for a section as an answer."""
+    mentioned = section.in_text | section.in_heading
     covered = asked.coverage(mentioned)
     return Signs(
-        similarity=block.similarity,
+        similarity=section.best.similarity,
         coverage=covered,
-        heading=asked.coverage(block.in_heading),
-        phrase=covered * asked.side_by_side(block.pairs),
-        named=bool(asked.named) and _names(block, mentioned, asked),
+        heading=asked.coverage(section.in_heading),
+        phrase=covered * asked.side_by_side(section.pairs),
+        named=bool(asked.named) and _names(section, mentioned, asked),
     )
 
 
-def _names(block: Evidence, mentioned: frozenset[int], asked: Asked) -> bool:
-    """Tell whether a block mentions what the question goes by, and enough of it."""
+def _names(section: Section, mentioned: frozenset[int], asked: Asked) -> bool:
+    """Tell whether a section mentions what the question goes by, and enough of it."""
     if asked.identifiers:
-        mentioned |= _hinted(block, asked.terms)
+        mentioned |= _hinted(section, asked.terms)
     enough = asked.named == asked.counted or asked.coverage(mentioned) >= LEAST_NAMED
     return enough and mentioned.issuperset(asked.named)
 
@@ -291,18 +321,18 @@ def _by_chance(passages: int) -> float:
     return CHANCE * (sqrt(2 * log(max(passages, 2))) - sqrt(2 * log(USUAL)))
 
 
-def _hinted(block: Evidence, terms: Sequence[QueryTerm]) -> frozenset[int]:
-    """Return the places of the query terms that stand in phrases of the block's entry."""
-    phrases = (hint.partition(":")[2] for hint in block.hints)
+def _hinted(section: Section, terms: Sequence[QueryTerm]) -> frozenset[int]:
+    """Return the places of the query terms that stand in phrases of its entry."""
+    phrases = (hint.partition(":")[2] for hint in section.hints)
     known = {term for phrase in phrases for term in terms_of(phrase)}
     return frozenset(place for place, term in enumerate(terms) if term.term in known)
 
 
-def _block(passages: Sequence[Candidate]) -> Evidence:
-    """Join the passages of one section in document order."""
-    if len(passages) == 1:  # most sections: nothing to unite
-        (only,) = passages
-        return Evidence(
+def _section(found: Sequence[Candidate]) -> Section:
+    """Join what was found of one section."""
+    if len(found) == 1:  # most sections: nothing to unite
+        (only,) = found
+        return Section(
             (only,),
             only,
             only.found_by,
@@ -313,17 +343,17 @@ def _block(passages: Sequence[Candidate]) -> Evidence:
             (only.text_id,),
         )
     nothing: frozenset[int] = frozenset()
-    in_order = tuple(sorted(passages, key=lambda found: found.passage.row))
-    best = max(in_order, key=lambda found: found.similarity)
-    return Evidence(
-        passages=in_order,
+    in_order = tuple(sorted(found, key=lambda each: each.row))
+    best = max(in_order, key=lambda each: each.similarity)
+    return Section(
+        found=in_order,
         best=best,
-        found_by=_united(found.found_by for found in in_order),
-        in_text=nothing.union(*(found.in_text for found in in_order)),
-        in_heading=nothing.union(*(found.in_heading for found in in_order)),
-        pairs=nothing.union(*(found.pairs for found in in_order)),
+        found_by=_united(each.found_by for each in in_order),
+        in_text=nothing.union(*(each.in_text for each in in_order)),
+        in_heading=nothing.union(*(each.in_heading for each in in_order)),
+        pairs=nothing.union(*(each.pairs for each in in_order)),
         hints=best.hints,
-        text_ids=tuple(found.text_id for found in in_order),
+        text_ids=tuple(each.text_id for each in in_order),
     )
 
 
@@ -336,18 +366,18 @@ def _joint(before: StoredPassage | None, passage: StoredPassage) -> str:
     return passage.joint
 
 
-def _without_repetition(blocks: Sequence[Evidence]) -> list[Evidence]:
-    """Keep the best block of each text, with the sources and reasons of the others."""
-    kept: dict[tuple[int, ...], Evidence] = {}
-    for block in blocks:
-        first = kept.get(block.text_ids)
+def _without_repetition(sections: Sequence[Section]) -> list[Section]:
+    """Keep the best section of each text, with the reasons of the others."""
+    kept: dict[tuple[int, ...], Section] = {}
+    for section in sections:
+        first = kept.get(section.text_ids)
         if first is None:
-            kept[block.text_ids] = block
+            kept[section.text_ids] = section
             continue
-        kept[block.text_ids] = first._replace(
-            found_by=_united((first.found_by, block.found_by)),
-            hints=_united((first.hints, block.hints)),
-            duplicates=(*first.duplicates, block.source)[:MAX_COPIES],
+        kept[section.text_ids] = first._replace(
+            found_by=_united((first.found_by, section.found_by)),
+            hints=_united((first.hints, section.hints)),
+            copies=(*first.copies, section.best)[:MAX_COPIES],
         )
     return list(kept.values())
 

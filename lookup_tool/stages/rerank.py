@@ -81,7 +81,7 @@ def rerank(
     """
     passages: Counter[str] = Counter()
     for block in blocks:
-        passages[block.entry] += len(block.text_ids)
+        passages[block.entry] += len(block.section.text_ids)
     question = Question(
         asked=Asked.with_terms(terms),
         phrases=tuple(_located(hints, terms)),
@@ -140,11 +140,11 @@ def _bm25(block: Evidence, question: Question) -> tuple[float, str]:
 
 def _coverage(block: Evidence, question: Question) -> tuple[float, str]:
     asked = question.asked
-    return asked.coverage(block.in_text), _mentioned(block.in_text, asked.terms)
+    return asked.coverage(block.section.in_text), _mentioned(block.section.in_text, asked.terms)
 
 
 def _entry(block: Evidence, question: Question) -> tuple[float, str]:
-    return block.best.entry_similarity, block.entry
+    return block.section.best.entry_similarity, block.entry
 
 
 def _siblings(block: Evidence, question: Question) -> tuple[float, str]:
@@ -155,7 +155,7 @@ def _siblings(block: Evidence, question: Question) -> tuple[float, str]:
 
 def _hint(kind: str) -> Signal:
     def signal(block: Evidence, question: Question) -> tuple[float, str]:
-        matched = [hint for hint in block.hints if hint.startswith(f"{kind}:")]
+        matched = [hint for hint in block.section.hints if hint.startswith(f"{kind}:")]
         return float(bool(matched)), ", ".join(hint.partition(":")[2] for hint in matched[:5])
 
     return signal
@@ -210,7 +210,7 @@ def _phrases_in(block: Evidence, question: Question) -> list[str]:
     return [
         text
         for text, places in question.phrases
-        if block.in_text.issuperset(places) and block.pairs.issuperset(places[:-1])
+        if block.section.in_text.issuperset(places) and block.section.pairs.issuperset(places[:-1])
     ]
 
 
@@ -220,7 +220,7 @@ def _mentioned(places: Iterable[int], terms: Sequence[QueryTerm]) -> str:
 
 
 def _ranked(scored: _Scored, rank: int, question: Question) -> EvidenceBlock:
-    block, passage = scored.block, scored.block.best.passage
+    block, passage = scored.block, scored.block.passages[0]
     content = tuple(f"content:{text}" for text in _phrases_in(block, question))
     start, end = block.lines
     return EvidenceBlock(
@@ -232,7 +232,7 @@ def _ranked(scored: _Scored, rank: int, question: Question) -> EvidenceBlock:
         similarity=block.similarity,
         score=scored.score,
         rank=rank,
-        hit_reasons=(*block.found_by, *block.hints, *content),
+        hit_reasons=(*block.section.found_by, *block.section.hints, *content),
         lines=LineRange(start=start, end=end),
         duplicates=block.duplicates,
     )

@@ -52,7 +52,7 @@ def retrieve(  # noqa: PLR0913, PLR0917 - one search and what it is measured by
     error = None
     try:
         probe = reference_ratio is not None and request.category is not None
-        also = tuple(candidate.passage.row for candidate in earlier)
+        also = tuple(candidate.row for candidate in earlier)
         found = search(replace(request, also=also, probe=probe))
     except Exception as problem:  # an embedder may raise anything
         logger.warning("the search failed", exc_info=problem)
@@ -91,10 +91,10 @@ def count_texts(candidates: Iterable[Candidate]) -> int:
 
 def _join(found: Sequence[Candidate], earlier: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Give candidates that the attempt before found too its reasons as well."""
-    before = {candidate.passage.row: candidate.found_by for candidate in earlier}
+    before = {candidate.row: candidate.found_by for candidate in earlier}
     return tuple(
         candidate._replace(found_by=tuple(dict.fromkeys((*candidate.found_by, *reasons))))
-        if (reasons := before.get(candidate.passage.row))
+        if (reasons := before.get(candidate.row))
         else candidate
         for candidate in found
     )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from embedders import HashEmbedder, TableEmbedder
 from langchain_core.documents import Document
+from searching import search
 
 from lookup_tool import KnowledgeBase, LookupConfig, build_lookup_graph
 from lookup_tool.config import PassageConfig
@@ -53,8 +54,8 @@ def base(docs: Path, tmp_path: Path) -> Iterator[KnowledgeBase]:
 
 
 def sources(base: KnowledgeBase, query: str, *groups: str) -> list[str]:
-    found = base.search(SearchRequest(query, groups=frozenset(groups)))
-    return [candidate.passage.source for candidate in found.candidates]
+    found = search(base, SearchRequest(query, groups=frozenset(groups)))
+    return [passage.source for passage, _ in found]
 
 
 def test_a_folder_is_built_searched_and_opened_again(base: KnowledgeBase) -> None:

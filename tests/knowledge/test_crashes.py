@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from embedders import HashEmbedder
 from mutations import content
+from searching import texts
 
 from lookup_tool import KnowledgeBase
 from lookup_tool.errors import KnowledgeDamagedError, KnowledgeError
 from lookup_tool.knowledge import generations
-from lookup_tool.knowledge.search import SearchRequest
 
 FORKED = Path(__file__).parents[1] / "forked.py"
 BEFORE = ("vectors kept", "embedded", "passages written", "index written", "sealed")
@@ -29,7 +29,7 @@ def write(docs: Path, text: str) -> None:
 
 def said(kb: Path) -> set[str]:
     with KnowledgeBase.open(kb, embedder=HashEmbedder()) as base:
-        return {c.passage.text for c in base.search(SearchRequest("rule")).candidates}
+        return set(texts(base, "rule"))
 
 
 OLD = {"The old rule.", "Beside it: The old rule."}

@@ -6,7 +6,8 @@ import pytest
 from numpy.typing import NDArray
 
 from lookup_tool.knowledge.quantized import QuantizedRows
-from lookup_tool.knowledge.vectors import Segment, VectorIndex
+from lookup_tool.knowledge.segments import Segment, Segments, Where
+from lookup_tool.knowledge.vectors import VectorIndex
 
 PUBLIC = 12_000
 A = frozenset({"a"})
@@ -27,12 +28,13 @@ def quantized(vectors: NDArray[np.float32]) -> QuantizedRows:
     return QuantizedRows.build(vectors[:PUBLIC])
 
 
-def segments(rows: int) -> list[Segment]:
-    return [
+def segments(rows: int) -> Segments:
+    parts = [
         Segment(None, "hr", 0, 2_000),
         Segment(None, "it", 2_000, PUBLIC),
         Segment(A, "hr", PUBLIC, rows),
     ]
+    return Segments(parts, np.zeros(rows, dtype=np.int32))
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +51,11 @@ def test_a_rough_first_pass_loses_next_to_nothing(
     groups: frozenset[str],
 ) -> None:
     exact, rough = pair
-    slices = exact.slices(groups)
+    where = Where(groups)
     shares: list[float] = []
     for query in vectors[:: len(vectors) // 40]:
-        expected, similarities = exact.search(query, slices, 10)
-        found, same = rough.search(query, slices, 10)
+        expected, similarities = exact.search(query, 10, where)
+        found, same = rough.search(query, 10, where)
         kept = np.isin(found, expected)
         shares.append(float(kept.mean()))
 
@@ -68,9 +70,9 @@ def test_restricted_rows_beside_the_codes_are_all_found(
 ) -> None:
     exact, rough = pair
     query = vectors[PUBLIC + 7]
-    restricted = [row for row in exact.search(query, exact.slices(A), 50)[0] if row >= PUBLIC]
+    restricted = [row for row in exact.search(query, 50, Where(A))[0] if row >= PUBLIC]
 
-    found = rough.search(query, rough.slices(A), 50)[0]
+    found = rough.search(query, 50, Where(A))[0]
 
     assert [row for row in found if row >= PUBLIC] == restricted
 
@@ -91,9 +93,9 @@ def test_what_is_narrow_or_wide_is_searched_exactly(
     k: int,
 ) -> None:
     exact, rough = pair
-    slices = exact.slices(groups, category)
+    where = Where(groups, category)
     for query in vectors[::3_000]:
-        expected, found = exact.search(query, slices, k), rough.search(query, slices, k)
+        expected, found = exact.search(query, k, where), rough.search(query, k, where)
 
         assert found[0].tolist() == expected[0].tolist()
         assert found[1].tolist() == expected[1].tolist()

@@ -15,6 +15,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
+from searching import texts
 
 from lookup_tool import KnowledgeBase, LookupConfig, TraceStore, create_lookup_tool
 from lookup_tool.errors import (
@@ -62,8 +63,8 @@ def step(docs: Path, base: KnowledgeBase, number: int) -> None:
 
 
 def editions(base: KnowledgeBase) -> set[str]:
-    found = base.search(SearchRequest("badge edition")).candidates
-    return {word for c in found for word in c.passage.text.split() if word.strip(".").isdigit()}
+    said = " ".join(texts(base, "badge edition"))
+    return {word for word in said.split() if word.strip(".").isdigit()}
 
 
 def generations(base: KnowledgeBase) -> list[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from embedders import TableEmbedder, at_similarity
 from langchain_core.documents import Document
+from searching import search
 
 from lookup_tool import KnowledgeBase
 from lookup_tool.knowledge.hints import HintMatch
@@ -38,15 +39,15 @@ DOCUMENTS = (
 )
 
 
-def found(result: SearchResult) -> list[tuple[str, float, tuple[str, ...]]]:
-    return [(c.passage.source, c.similarity, c.found_by) for c in result.candidates]
+def found(base: KnowledgeBase, request: SearchRequest) -> list[tuple[str, float, tuple[str, ...]]]:
+    return [(p.source, c.similarity, c.found_by) for p, c in search(base, request)]
 
 
 def test_candidates_of_both_searches_carry_their_true_similarity() -> None:
     with knowledge(DOCUMENTS) as base:
-        result = base.search(SearchRequest(QUERY, candidates=1, lexical_candidates=2))
+        result = found(base, SearchRequest(QUERY, candidates=1, lexical_candidates=2))
 
-    assert found(result) == [
+    assert result == [
         ("near.md", 0.9, ("vector",)),
         ("middle.md", 0.6, ("lexical",)),
         ("far.md", 0.2, ("lexical",)),
@@ -55,9 +56,9 @@ def test_candidates_of_both_searches_carry_their_true_similarity() -> None:
 
 def test_a_row_that_both_searches_find_is_one_candidate() -> None:
     with knowledge(DOCUMENTS) as base:
-        result = base.search(SearchRequest(QUERY, candidates=4, lexical_candidates=1))
+        result = found(base, SearchRequest(QUERY, candidates=4, lexical_candidates=1))
 
-    assert found(result) == [
+    assert result == [
         ("near.md", 0.9, ("vector",)),
         ("middle.md", 0.6, ("vector",)),
         ("far.md", 0.2, ("vector", "lexical")),
@@ -67,10 +68,12 @@ def test_a_row_that_both_searches_find_is_one_candidate() -> None:
 
 def test_no_lexical_candidates_turns_bm25_off_but_its_scores_are_still_told() -> None:
     with knowledge(DOCUMENTS) as base:
-        result = base.search(SearchRequest(QUERY, candidates=2, lexical_candidates=0))
+        (near_passage, near), (middle_passage, middle) = search(
+            base, SearchRequest(QUERY, candidates=2, lexical_candidates=0)
+        )
 
-    near, middle = result.candidates
-    assert found(result) == [("near.md", 0.9, ("vector",)), ("middle.md", 0.6, ("vector",))]
+    assert (near_passage.source, near.found_by) == ("near.md", ("vector",))
+    assert (middle_passage.source, middle.found_by) == ("middle.md", ("vector",))
     assert near.bm25 == 0
     assert middle.bm25 > 0
 
@@ -83,11 +86,13 @@ def test_a_candidate_tells_which_terms_stand_where() -> None:
         HintMatch("keyword", "Door", "door", ("site",)),
     )
     with knowledge([one]) as base:
-        result = base.search(SearchRequest(QUERY, hints=hints))
+        terms = base.search(SearchRequest(QUERY, hints=hints)).terms
+        ((passage, candidate),) = search(base, SearchRequest(QUERY, hints=hints))
 
-    (candidate,) = result.candidates
     assert candidate == Candidate(
-        passage=candidate.passage,
+        row=0,
+        section=0,
+        entry=0,
         text_id=candidate.text_id,
         similarity=0.2,
         bm25=candidate.bm25,
@@ -98,15 +103,15 @@ def test_a_candidate_tells_which_terms_stand_where() -> None:
         pairs=frozenset({0}),
         hints=("title:far.md", "category:Site"),
     )
-    assert (candidate.passage.breadcrumb, candidate.passage.text) == (
+    assert (passage.breadcrumb, passage.text) == (
         ("far.md", "Badge"),
         "The badge, price five.",
     )
-    assert [(term.term, term.surface) for term in result.terms] == [
+    assert [(term.term, term.surface) for term in terms] == [
         ("badg", "badge"),
         ("price", "price"),
     ]
-    assert all(isinstance(term, QueryTerm) and term.weight > 0 for term in result.terms)
+    assert all(isinstance(term, QueryTerm) and term.weight > 0 for term in terms)
 
 
 @pytest.mark.parametrize(
@@ -120,9 +125,9 @@ def test_a_candidate_tells_which_terms_stand_where() -> None:
 )
 def test_a_category_restricts_both_searches(category: str | None, sources: list[str]) -> None:
     with knowledge(DOCUMENTS) as base:
-        result = base.search(SearchRequest(QUERY, category=category))
+        result = found(base, SearchRequest(QUERY, category=category))
 
-    assert [source for source, _, _ in found(result)] == sources
+    assert [source for source, _, _ in result] == sources
 
 
 def test_nearer_rows_of_other_categories_do_not_starve_a_filtered_search() -> None:
@@ -134,11 +139,11 @@ def test_nearer_rows_of_other_categories_do_not_starve_a_filtered_search() -> No
     ]
     with knowledge(documents) as base:
         assert base.count() == 5002
-        filtered = base.search(
-            SearchRequest(QUERY, category="site", candidates=2, lexical_candidates=1)
+        filtered = found(
+            base, SearchRequest(QUERY, category="site", candidates=2, lexical_candidates=1)
         )
 
-    assert found(filtered) == [
+    assert filtered == [
         ("far.md", 0.2, ("vector", "lexical")),
         ("against.md", 0.0, ("vector",)),
     ]
@@ -163,18 +168,18 @@ GUARDED = (
 )
 def test_groups_decide_which_rows_exist(groups: tuple[str, ...], sources: list[str]) -> None:
     with knowledge(GUARDED) as base:
-        result = base.search(SearchRequest(QUERY, groups=frozenset(groups)))
+        result = found(base, SearchRequest(QUERY, groups=frozenset(groups)))
 
-    assert [source for source, _, _ in found(result)] == sources
+    assert [source for source, _, _ in result] == sources
 
 
 def test_rows_of_an_earlier_attempt_are_scored_for_this_query() -> None:
     with knowledge(DOCUMENTS) as base:
         earlier = base.search(SearchRequest(QUERY, category="site", candidates=2))
-        rows = tuple(candidate.passage.row for candidate in earlier.candidates)
-        result = base.search(SearchRequest("near", candidates=1, lexical_candidates=0, also=rows))
+        rows = tuple(candidate.row for candidate in earlier.candidates)
+        result = found(base, SearchRequest("near", candidates=1, lexical_candidates=0, also=rows))
 
-    assert found(result) == [
+    assert result == [
         ("near.md", 1.0, ("vector",)),
         ("middle.md", pytest.approx(0.888712), ()),
         ("far.md", pytest.approx(0.607083), ()),
@@ -184,10 +189,10 @@ def test_rows_of_an_earlier_attempt_are_scored_for_this_query() -> None:
 def test_equal_similarities_come_in_row_order() -> None:
     documents = [document(f"near-{n}.md", "Lunch.") for n in range(5)]
     with knowledge(documents) as base:
-        result = base.search(SearchRequest(QUERY))
+        result = search(base, SearchRequest(QUERY))
 
-    assert [c.passage.source for c in result.candidates] == [f"near-{n}.md" for n in range(5)]
-    assert [c.passage.row for c in result.candidates] == [0, 1, 2, 3, 4]
+    assert [passage.source for passage, _ in result] == [f"near-{n}.md" for n in range(5)]
+    assert [candidate.row for _, candidate in result] == [0, 1, 2, 3, 4]
 
 
 def test_a_search_among_nothing_permitted_does_not_embed_the_query() -> None:
@@ -204,10 +209,10 @@ def test_copies_of_one_text_do_not_crowd_out_others() -> None:
     table = {"Near": at_similarity(0.9), "Far": at_similarity(0.5), "": [1.0, 0.0]}
 
     with KnowledgeBase.from_documents([*copies, *others], embedder=TableEmbedder(table)) as base:
-        found = base.search(SearchRequest("x", candidates=3, lexical_candidates=0)).candidates
+        found = search(base, SearchRequest("x", candidates=3, lexical_candidates=0))
 
-    assert len({candidate.text_id for candidate in found}) == 3
-    assert [candidate.passage.entry for candidate in found[-2:]] == ["other-0.md", "other-1.md"]
+    assert len({candidate.text_id for _, candidate in found}) == 3
+    assert [passage.entry for passage, _ in found[-2:]] == ["other-0.md", "other-1.md"]
     assert len(found) == MAX_COPIES + 2
 
 
@@ -219,16 +224,16 @@ def test_every_candidate_carries_the_similarity_of_its_whole_entry() -> None:
         document("c.md", "# C\n\nabove all\n"),
     ]
     with KnowledgeBase.from_documents(documents, embedder=TableEmbedder(table)) as base:
-        result = base.search(SearchRequest(QUERY))
+        result = search(base, SearchRequest(QUERY))
 
-    assert [(c.passage.source, c.similarity, c.entry_similarity) for c in result.candidates] == [
+    assert [(p.source, c.similarity, c.entry_similarity) for p, c in result] == [
         ("a.md", 0.6, 1.0),
         ("a.md#b", 0.6, 1.0),
         ("c.md", 0.6, 0.6),
     ]
 
 
-def test_the_rows_of_an_entry_are_a_run(tmp_path: Path) -> None:
+def test_rows_know_their_section_and_their_entry(tmp_path: Path) -> None:
     documents = [
         document("secret.md", "Far.", access=["staff"]),
         document("two.md", "# A\n\nnear\n\n# B\n\nfar"),
@@ -238,6 +243,12 @@ def test_the_rows_of_an_entry_are_a_run(tmp_path: Path) -> None:
     KnowledgeBase.from_documents(documents, into=tmp_path, embedder=embedder).close()
 
     with closing(open_current(tmp_path)) as snapshot:
-        rows = snapshot.store.entry_rows(["one.md", "secret.md", "two.md", "none.md"])
+        passages = snapshot.store.passages(range(4))
+        numbers = [snapshot.store.number(source) for source in ("two.md", "one.md", "secret.md")]
+        nobody = snapshot.store.number("none.md")
+        sections, entries = snapshot.sections.tolist(), snapshot.entries.tolist()
 
-    assert rows == {"two.md": slice(0, 2), "one.md": slice(2, 3), "secret.md": slice(3, 4)}
+    by_source = sorted({passage.source for passage in passages.values()})
+    assert sections == [by_source.index(passages[row].source) for row in range(4)]
+    assert entries == [numbers[0], numbers[0], numbers[1], numbers[2]]
+    assert nobody is None

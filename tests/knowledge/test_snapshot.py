@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from embedders import HashEmbedder
+from searching import search
 
 from lookup_tool import KnowledgeBase
 from lookup_tool.errors import KnowledgeBusyError, KnowledgeDamagedError, KnowledgeNotFoundError
@@ -40,9 +41,9 @@ def build(root: Path, text: str, progress: Callable[[str, int, int], None] | Non
 
 def text_of(base: KnowledgeBase) -> str:
     """Go through the vectors, the terms and the texts of a knowledge base."""
-    (candidate,) = base.search(SearchRequest("rule")).candidates
+    ((passage, candidate),) = search(base, SearchRequest("rule"))
     assert candidate.found_by == ("vector", "lexical")
-    return candidate.passage.text
+    return passage.text
 
 
 def read(root: Path) -> str:
@@ -150,10 +151,10 @@ import sys
 sys.path.insert(0, sys.argv[2])
 from embedders import HashEmbedder
 from lookup_tool import KnowledgeBase
-from lookup_tool.knowledge.search import SearchRequest
+from searching import texts
 base = KnowledgeBase.open(sys.argv[1], embedder=HashEmbedder())
 for line in sys.stdin:
-    print(base.search(SearchRequest("rule")).candidates[0].passage.text, flush=True)
+    print(texts(base, "rule")[0], flush=True)
 """
 
 

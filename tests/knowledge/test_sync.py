@@ -7,6 +7,7 @@ import pytest
 from embedders import HashEmbedder, TableEmbedder
 from langchain_core.documents import Document
 from mutations import WORDS, Documents, SometimesBlind, content, found
+from searching import search, texts
 
 from lookup_tool import KnowledgeBase, LookupConfig
 from lookup_tool.config import PassageConfig
@@ -121,10 +122,10 @@ def test_what_is_gone_cannot_be_found(docs: Path, kb: Path) -> None:
     synced(docs, kb)
 
     with KnowledgeBase.open(kb, embedder=HashEmbedder()) as base:
-        texts = [c.passage.text for c in base.search(SearchRequest("25 days")).candidates]
+        found = texts(base, "25 days")
 
-    assert "You get nothing." in texts
-    assert all("25" not in text for text in texts)
+    assert "You get nothing." in found
+    assert all("25" not in text for text in found)
     stored = b"".join(path.read_bytes() for path in kb.rglob("*") if path.is_file())
     assert b"25 days" not in stored
 
@@ -135,7 +136,7 @@ def test_an_entry_that_closes_or_opens_moves_behind_the_wall_or_out(docs: Path, 
     synced(docs, kb)
 
     with KnowledgeBase.open(kb, embedder=HashEmbedder()) as base:
-        public = {c.passage.entry for c in base.search(SearchRequest("bonus days")).candidates}
+        public = {passage.entry for passage, _ in search(base, SearchRequest("bonus days"))}
 
     assert public == {"pay.md", "broken.md"}
 

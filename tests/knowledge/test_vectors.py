@@ -9,23 +9,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from lookup_tool.knowledge.segments import Segment, Segments, Where
 from lookup_tool.knowledge.threads import one_thread
-from lookup_tool.knowledge.vectors import (
-    Segment,
-    VectorIndex,
-    outside,
-    rows_in,
-    similarities,
-    unit_means,
-)
+from lookup_tool.knowledge.vectors import VectorIndex, similarities, unit_means
 
 X = np.array([1.0, 0.0], dtype=np.float32)
+A = frozenset({"a"})
+EVERYTHING = Where()
 
 
 def index(*similarities: float) -> VectorIndex:
     """Hold vectors with these similarities to `X`, all of them public."""
     vectors = np.array([at_similarity(s) for s in similarities], dtype=np.float32)
-    return VectorIndex(vectors, [Segment(None, None, 0, len(vectors))])
+    return over(vectors, Segment(None, None, 0, len(vectors)))
+
+
+def over(vectors: NDArray[np.float32], *segments: Segment) -> VectorIndex:
+    """Hold vectors of one entry in these segments."""
+    return VectorIndex(vectors, Segments(segments, np.zeros(len(vectors), dtype=np.int32)))
 
 
 @pytest.fixture
@@ -34,36 +35,6 @@ def two_threads() -> Iterator[None]:
     faiss.omp_set_num_threads(2)
     yield
     faiss.omp_set_num_threads(before)
-
-
-SEGMENTS = (
-    Segment(None, None, 0, 2),
-    Segment(None, "hr", 2, 5),
-    Segment(None, "it", 5, 6),
-    Segment(frozenset(), "hr", 6, 7),
-    Segment(frozenset({"a"}), "hr", 7, 9),
-    Segment(frozenset({"a", "b"}), "it", 9, 10),
-)
-
-
-@pytest.mark.parametrize(
-    ("groups", "category", "expected"),
-    [
-        pytest.param((), None, [slice(0, 6)], id="public-is-one-slice"),
-        pytest.param((), "hr", [slice(2, 5)], id="public-category"),
-        pytest.param(("a",), None, [slice(0, 6), slice(7, 10)], id="group-sees-its-own-too"),
-        pytest.param(("b",), None, [slice(0, 6), slice(9, 10)], id="one-group-of-two"),
-        pytest.param(("a",), "hr", [slice(2, 5), slice(7, 9)], id="group-and-category"),
-        pytest.param(("A", ""), None, [slice(0, 6)], id="another-name-is-no-group"),
-        pytest.param(("a",), "law", [], id="unknown-category"),
-    ],
-)
-def test_slices_hold_exactly_what_is_permitted(
-    groups: tuple[str, ...], category: str | None, expected: list[slice]
-) -> None:
-    vectors = VectorIndex(np.zeros((10, 2), dtype=np.float32), SEGMENTS)
-
-    assert vectors.slices(frozenset(groups), category) == expected
 
 
 Drawn = tuple[NDArray[np.float32], list[Segment], NDArray[np.float32], str | None, int]
@@ -93,7 +64,7 @@ def searches(draw: st.DrawFn) -> Drawn:
 @given(searches())
 def test_a_filtered_search_equals_brute_force(drawn: Drawn) -> None:
     vectors, segments, query, category, k = drawn
-    searched = VectorIndex(vectors, segments)
+    searched = over(vectors, *segments)
     permitted = [
         row
         for segment in segments
@@ -103,7 +74,7 @@ def test_a_filtered_search_equals_brute_force(drawn: Drawn) -> None:
     ]
     cosines = np.clip(vectors.astype(np.float64) @ query.astype(np.float64), 0, 1)
 
-    rows, similarities = searched.search(query, searched.slices(frozenset({"a"}), category), k)
+    rows, similarities = searched.search(query, k, Where(frozenset({"a"}), category))
 
     best = sorted((float(cosines[row]) for row in permitted), reverse=True)[:k]
     found = list(zip((-similarities).tolist(), rows.tolist(), strict=True))
@@ -117,22 +88,25 @@ def test_a_filtered_search_equals_brute_force(drawn: Drawn) -> None:
 def test_of_equal_vectors_the_first_rows_are_found(k: int) -> None:
     equal = index(*[0.6] * 300)
 
-    rows, similarities = equal.search(X, [slice(0, 100), slice(100, 300)], k)
+    rows, similarities = equal.search(X, k, EVERYTHING)
 
     assert rows.tolist() == list(range(min(k, 300)))
     assert set(similarities.tolist()) == {0.6}
 
 
 def test_ties_across_slices_go_by_row() -> None:
-    rows, similarities = index(0.5, 0.9, 0.5, 0.9).search(X, [slice(2, 4), slice(0, 2)], 4)
+    vectors = np.array([at_similarity(s) for s in (0.5, 0.9, 1.0, 0.5, 0.9)], dtype=np.float32)
+    parts = (Segment(None, None, 0, 2), Segment(frozenset(), None, 2, 3), Segment(A, None, 3, 5))
 
-    assert (rows.tolist(), similarities.tolist()) == ([1, 3, 0, 2], [0.9, 0.9, 0.5, 0.5])
+    rows, similarities = over(vectors, *parts).search(X, 4, Where(A))
+
+    assert (rows.tolist(), similarities.tolist()) == ([1, 4, 0, 3], [0.9, 0.9, 0.5, 0.5])
 
 
 def test_rows_that_differ_in_the_seventh_digit_tie() -> None:
     close = index(0.5000001, 0.5000002, 0.5000004)
 
-    rows, similarities = close.search(X, [slice(0, 3)], 3)
+    rows, similarities = close.search(X, 3, EVERYTHING)
 
     assert (rows.tolist(), similarities.tolist()) == ([0, 1, 2], [0.5, 0.5, 0.5])
 
@@ -150,9 +124,9 @@ def test_rows_that_differ_in_the_seventh_digit_tie() -> None:
     ],
 )
 def test_similarity_is_clipped_and_rounded(vector: list[float], similarity: float) -> None:
-    one = VectorIndex(np.array([vector], dtype=np.float32), [Segment(None, None, 0, 1)])
+    one = over(np.array([vector], dtype=np.float32), Segment(None, None, 0, 1))
 
-    assert one.search(X, [slice(0, 1)], 1)[1].tolist() == [similarity]
+    assert one.search(X, 1, EVERYTHING)[1].tolist() == [similarity]
     assert one.similarity(X, np.array([0])).tolist() == [similarity]
 
 
@@ -160,7 +134,7 @@ def test_similarity_is_clipped_and_rounded(vector: list[float], similarity: floa
 def test_a_vector_built_to_lie_on_a_threshold_lies_on_it(hundredth: int) -> None:
     threshold = hundredth / 100
 
-    assert index(threshold).search(X, [slice(0, 1)], 1)[1].tolist() == [threshold]
+    assert index(threshold).search(X, 1, EVERYTHING)[1].tolist() == [threshold]
 
 
 def test_any_rows_can_be_compared_in_any_order() -> None:
@@ -189,30 +163,15 @@ def test_a_run_of_rows_has_the_similarity_of_its_mean(
     assert np.linalg.norm(means, axis=1) == pytest.approx([float(means[0].any()), 1.0, 0.0])
 
 
-@pytest.mark.parametrize(
-    ("rows", "slices", "count"),
-    [
-        pytest.param([2, 3, 5, 8], [slice(0, 10)], 4, id="all"),
-        pytest.param([2, 3, 5, 8], [slice(2, 5)], 2, id="start counts and stop does not"),
-        pytest.param([2, 3, 5, 8], [slice(0, 3), slice(8, 9)], 2, id="two slices"),
-        pytest.param([2, 3, 5, 8], [slice(6, 8)], 0, id="between"),
-        pytest.param([2, 3, 5, 8], [], 0, id="no slices"),
-        pytest.param([], [slice(0, 10)], 0, id="no rows"),
-    ],
-)
-def test_rows_are_counted_in_slices(rows: list[int], slices: list[slice], count: int) -> None:
-    assert rows_in(np.array(rows, dtype=np.int32), slices) == count
-
-
-def test_a_search_without_slices_finds_nothing() -> None:
-    rows, similarities = index(0.5).search(X, [], 10)
+def test_a_search_among_nothing_finds_nothing() -> None:
+    rows, similarities = index(0.5).search(X, 10, Where(category="none"))
 
     assert (rows.tolist(), similarities.tolist()) == ([], [])
 
 
 @pytest.mark.usefixtures("two_threads")
 def test_a_search_puts_the_openmp_setting_back() -> None:
-    index(0.5).search(X, [slice(0, 1)], 1)
+    index(0.5).search(X, 1, EVERYTHING)
 
     assert faiss.omp_get_max_threads() == 2
 
@@ -228,20 +187,3 @@ def test_the_openmp_setting_is_put_back_after_an_error() -> None:
         fail_in_one_thread()
 
     assert faiss.omp_get_max_threads() == 2
-
-
-@pytest.mark.parametrize(
-    "holes",
-    [[], [slice(0, 2)], [slice(3, 5)], [slice(4, 9)], [slice(9, 12)], [slice(0, 20)]],
-    ids=["none", "at the start", "inside", "up to the end", "between", "all"],
-)
-def test_rows_outside_of_holes_are_all_others(holes: list[slice]) -> None:
-    slices = [slice(0, 9), slice(12, 15)]
-
-    left = outside(slices, holes)
-
-    def rows(those: list[slice]) -> set[int]:
-        return {row for part in those for row in range(part.start, part.stop)}
-
-    assert rows(left) == rows(slices) - rows(holes)
-    assert all(part.start < part.stop for part in left)

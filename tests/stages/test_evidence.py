@@ -9,11 +9,12 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stages_builders import candidate, evidence, passage, query_terms
+from stages_builders import candidate, evidence, passage, query_terms, read
 
 from lookup_tool.config import EvidenceConfig
 from lookup_tool.embeddings import AnswerabilityRule
 from lookup_tool.knowledge.lexical import QueryTerm
+from lookup_tool.knowledge.passage_store import StoredPassage
 from lookup_tool.knowledge.search import MAX_COPIES, Candidate
 from lookup_tool.stages.evidence import (
     NOISE,
@@ -21,6 +22,7 @@ from lookup_tool.stages.evidence import (
     Asked,
     Evidence,
     EvidenceSet,
+    Section,
     answerability,
     build_evidence,
 )
@@ -28,7 +30,7 @@ from lookup_tool.stages.evidence import (
 TERMS = query_terms("annual", "leave")
 USABLE = EvidenceConfig().minimum_answerability
 LENIENT = AnswerabilityRule(midpoint=-1.0)
-build = partial(build_evidence, minimum_answerability=USABLE, passages=USUAL)
+build = partial(build_evidence, read=read, minimum_answerability=USABLE, passages=USUAL)
 
 
 def everything(*candidates: Candidate) -> EvidenceSet:
@@ -42,7 +44,7 @@ def worth(
     terms: Sequence[QueryTerm] = TERMS,
     passages: int = USUAL,
 ) -> float:
-    return answerability(block, Asked.with_terms(terms), rule, passages)
+    return answerability(block.section, Asked.with_terms(terms), rule, passages)
 
 
 def log_odds(probability: float) -> float:
@@ -126,8 +128,8 @@ def test_a_block_has_the_best_similarity_and_everything_its_passages_mention() -
 
     (block,) = everything(two, one).blocks
 
-    assert block == Evidence(
-        passages=(one, two),
+    assert block.section == Section(
+        found=(one, two),
         best=two,
         found_by=("vector", "lexical"),
         in_text=BOTH,
@@ -162,8 +164,8 @@ def test_equal_texts_become_one_block_that_names_the_others() -> None:
 
     first, second = everything(other, different, best).blocks
 
-    assert first == Evidence(
-        passages=(best,),
+    assert first.section == Section(
+        found=(best,),
         best=best,
         found_by=("vector", "lexical"),
         in_text=frozenset(),
@@ -171,7 +173,12 @@ def test_equal_texts_become_one_block_that_names_the_others() -> None:
         pairs=frozenset(),
         hints=("title:B", "keyword:a"),
         text_ids=(best.text_id,),
-        duplicates=("a.md",),
+        copies=(other,),
+    )
+    assert (first.source, first.content, first.duplicates) == (
+        "b.md",
+        "The same  TEXT.",
+        ("a.md",),
     )
     assert (second.source, second.duplicates) == ("c.md", ())
 
@@ -400,25 +407,23 @@ def test_terms_share_what_the_question_is_worth(
     assert asked.coverage(range(len(shares))) == sum(shares)
 
 
-sections = st.builds(
-    lambda source, row, text, similarity: candidate(
-        passage(f"{source}.md", row=row, text=text), similarity
-    ),
+some_passages = st.builds(
+    lambda source, row, text: passage(f"{source}.md", row=row, text=text),
     st.sampled_from("abc"),
     st.integers(0, 30),
     st.sampled_from(["One.", "Two.", "Three.", "one."]),
-    st.sampled_from([0.2, 0.4, 0.6]),
 )
 
 
 @settings(max_examples=100, deadline=None)
 @given(
-    found=st.lists(sections, max_size=12, unique_by=lambda each: each.passage.row),
+    passages=st.lists(some_passages, max_size=12, unique_by=lambda each: each.row),
     random=st.randoms(use_true_random=False),
 )
 def test_blocks_do_not_depend_on_the_order_of_the_candidates(
-    found: list[Candidate], random: Random
+    passages: list[StoredPassage], random: Random
 ) -> None:
+    found = [candidate(each, random.choice([0.2, 0.4, 0.6])) for each in passages]
     shuffled = list(found)
     random.shuffle(shuffled)
 
@@ -426,9 +431,9 @@ def test_blocks_do_not_depend_on_the_order_of_the_candidates(
 
     assert everything(*shuffled) == built
     named = [source for block in built.blocks for source in (block.source, *block.duplicates)]
-    assert sorted(named) == sorted({each.passage.source for each in found})
+    assert sorted(named) == sorted({each.source for each in passages})
     shown = "".join(block.content for block in built.blocks).casefold()
-    assert all(each.passage.text.casefold() in shown for each in found)
+    assert all(each.text.casefold() in shown for each in passages)
 
 
 MENTIONS = frozenset({1})

@@ -216,7 +216,7 @@ blocks_of_evidence = st.builds(
     in_text=places,
     entry_similarity=strength,
     pairs=st.frozensets(st.integers(0, 1)),
-    hints=st.lists(st.sampled_from(EVERYTHING.hints), unique=True).map(tuple),
+    hints=st.lists(st.sampled_from(EVERYTHING.section.hints), unique=True).map(tuple),
 )
 configs = st.builds(RerankConfig, **{name: st.floats(0, 5) for name in NAMES})
 
