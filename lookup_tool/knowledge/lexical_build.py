@@ -4,10 +4,9 @@ Terms of an earlier index are taken as they are; the result is the same, byte fo
 is `lexical.py`'s.
 """
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ extension to multiple weighted fields, CIKM 2004)."""
 _LONGEST_WORD = 30
 """Longer ones, such as sentences of unspaced scripts, seldom come again."""
 
+_BYTES = np.dtype(np.int32).itemsize
 _SORTED_AT_ONCE = 8_000_000
 """Occurrences; each takes some 50 bytes while they are counted."""
 
@@ -81,16 +81,17 @@ def index_terms(
     return kept, _postings(kept, len(places) if public is None else public)
 
 
-class _WordNumbers(dict[str, tuple[int, ...]]):
-    """The numbers of a word's terms; each word is cut once a build."""
+class _WordNumbers(dict[str, bytes]):
+    """The numbers of a word's terms, as they lie in an array; each word is cut once a build."""
 
     def __init__(self, vocabulary: dict[str, int]) -> None:
         super().__init__()
         self._vocabulary = vocabulary
 
-    def __missing__(self, word: str) -> tuple[int, ...]:
+    def __missing__(self, word: str) -> bytes:
         number = self._vocabulary
-        numbers = tuple([number.setdefault(term, len(number)) for term in word_terms(word)])
+        found = [number.setdefault(term, len(number)) for term in word_terms(word)]
+        numbers = np.array(found, dtype=np.int32).tobytes()
         if len(word) <= _LONGEST_WORD:
             self[word] = numbers
         return numbers
@@ -104,21 +105,21 @@ class _Terms:
         self._earlier = earlier or PassageTerms({}, none, np.zeros(1, dtype=np.int64), none)
         self._vocabulary = dict(self._earlier.vocabulary)
         self._numbers = _WordNumbers(self._vocabulary)
-        # A list of millions of numbers takes several times as much.
-        self._new_ids, self._new_heads, self._new_lengths = array("i"), array("i"), array("q")
+        # Joining bytes is several times as fast as gathering numbers, and takes less memory.
+        self._new_ids = bytearray()
+        self._new_heads: list[int] = []
+        self._new_lengths: list[int] = []
 
     def add(self, context: str, text: str) -> int:
         """Cut a passage into terms, and return its place."""
-        start = len(self._new_ids)
-        self._append(context)
-        self._new_heads.append(len(self._new_ids) - start)
-        self._append(text)
-        self._new_lengths.append(len(self._new_ids) - start)
+        head, body = self._cut(context), self._cut(text)
+        self._new_ids += head + body
+        self._new_heads.append(len(head) // _BYTES)
+        self._new_lengths.append((len(head) + len(body)) // _BYTES)
         return len(self._earlier.heads) + len(self._new_heads) - 1
 
-    def _append(self, text: str) -> None:
-        words = fold(text).split(" ")
-        self._new_ids.extend(chain.from_iterable(map(self._numbers.__getitem__, words)))
+    def _cut(self, text: str) -> bytes:
+        return b"".join(map(self._numbers.__getitem__, fold(text).split(" ")))
 
     def take(self, places: Sequence[int]) -> PassageTerms:
         """Return the terms of the passages at these places, in this order.
@@ -127,8 +128,8 @@ class _Terms:
         """
         earlier = self._earlier
         ids = np.concatenate([earlier.ids, np.frombuffer(self._new_ids, np.int32)])
-        lengths = np.concatenate([earlier.lengths, np.frombuffer(self._new_lengths, np.int64)])
-        heads = np.concatenate([earlier.heads, np.frombuffer(self._new_heads, np.int32)])
+        lengths = np.concatenate([earlier.lengths, np.array(self._new_lengths, dtype=np.int64)])
+        heads = np.concatenate([earlier.heads, np.array(self._new_heads, dtype=np.int32)])
         wanted = np.array(places, dtype=np.int64)
         ends = np.cumsum(lengths)
         starts = ends - lengths
