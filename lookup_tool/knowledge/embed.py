@@ -68,7 +68,7 @@ def embed(
     """
     known = {} if previous is None else previous.rows
     rows = np.array([known.get(text, -1) for text in texts], dtype=np.int64)
-    first: dict[str, int] = {}
+    first: dict[str, int] = {}  # place of each text that is not known
     missing = np.flatnonzero(rows < 0)
     same = np.array([first.setdefault(texts[at], at) for at in missing.tolist()], dtype=np.int64)
     new = _New(first, embedder, progress)
@@ -80,7 +80,8 @@ def embed(
     else:
         with closing(PendingVectors(root, embedder.name)) as pending:
             vectors = _table(len(texts), chain(stored, new.kept(pending), new.computed(pending)))
-    vectors[missing] = vectors[same]
+    again = same != missing
+    vectors[missing[again]] = vectors[same[again]]
     return Embedded(vectors, rows, new.left)
 
 

@@ -26,6 +26,10 @@ extension to multiple weighted fields, CIKM 2004)."""
 _LONGEST_WORD = 30
 """Longer ones, such as sentences of unspaced scripts, seldom come again."""
 
+_ROW_BITS = 32
+_ROW = 2**_ROW_BITS - 1
+"""A pair of a term and a row in one number: the row in its lower half."""
+
 _BYTES = np.dtype(np.int32).itemsize
 _SORTED_AT_ONCE = 8_000_000
 """Occurrences; each takes some 50 bytes while they are counted."""
@@ -208,15 +212,16 @@ def _counted(
         stop = max(first + 1, int(np.searchsorted(ends, before + _SORTED_AT_ONCE, "right")))
         pairs = np.concatenate(
             [
-                numbers[those] * np.int64(len(lengths)) + rows[those]
+                numbers[those].astype(np.int64) << _ROW_BITS | rows[those]
                 for numbers, rows in ((ids, owner), *again)
                 for those in [(numbers >= first) & (numbers < stop)]
             ]
         )
         pairs.sort()
         firsts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1]))
-        found, rows = np.divmod(pairs[firsts], len(lengths))
-        yield found, rows.astype(np.int32), np.diff(firsts, append=len(pairs))
+        counts = np.diff(firsts, append=len(pairs))
+        pairs = pairs[firsts]
+        yield pairs >> _ROW_BITS, (pairs & _ROW).astype(np.int32), counts
         first = stop
 
 

@@ -66,7 +66,9 @@ CREATE INDEX passages_by_source ON passages (source);
 CREATE INDEX passages_by_entry ON passages (entry, row);
 """
 
-_json = json.JSONEncoder(ensure_ascii=False).encode  # made once: there are many small texts
+# Made once, and without a search for white space: there are many small texts.
+_json = json.JSONEncoder(ensure_ascii=False).encode
+_from_json = json.JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,7 @@ def read_passages(path: Path, access_sets: Sequence[Access]) -> Iterator[StoredR
                FROM passages ORDER BY row"""
         ):
             rows[number].append(row)
-            passages[number].append(Passage(name, tuple(json.loads(breadcrumb)), *fields))
+            passages[number].append(Passage(name, tuple(_from_json(breadcrumb)[0]), *fields))
         for (
             number,
             source,

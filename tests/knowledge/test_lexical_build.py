@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lookup_tool.knowledge import lexical_build
 from lookup_tool.knowledge.lexical import LexicalIndex
 
 PASSAGES = [
@@ -63,3 +64,15 @@ def test_statistics_are_those_of_the_public_passages() -> None:
     assert with_others.query_terms(question) == alone.query_terms(question)
     scores = [i.matches(np.arange(2), i.query_terms(question)).bm25 for i in (alone, with_others)]
     assert scores[0].tolist() == scores[1].tolist()
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 7, 20])
+def test_terms_that_are_counted_in_parts_give_the_same_files(
+    at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = LexicalIndex.build(PASSAGES, public=3)
+
+    monkeypatch.setattr(lexical_build, "_SORTED_AT_ONCE", at_once)
+
+    parts = LexicalIndex.build(PASSAGES, public=3)
+    assert files(parts, tmp_path / "parts") == files(whole, tmp_path / "whole")

@@ -37,6 +37,17 @@ def test_the_title_is_given_or_the_first_heading_or_the_file_name(text: str, tit
     assert cut(entry, PassageConfig())[0] == title
 
 
+@PROPERTY
+@given(st.text(alphabet="aZ\u00e9\u5e74\u0661 .,;:?()'/-*_&", max_size=20))
+def test_a_heading_without_marks_is_shown_as_one_with_marks_is(text: str) -> None:
+    """A comment is a mark that nobody sees: such a heading is parsed, whatever it says."""
+    shown, parsed = (
+        cut(Entry("a.md", f"# x {text}{mark} x"), PassageConfig())[0] for mark in ("", "<!-- -->")
+    )
+
+    assert shown.split() == parsed.split()
+
+
 def test_an_entry_is_cut_at_its_headings() -> None:
     body = (
         "Intro.\n\n# Leave\n\nOne.\n\n## Days\nTwo.\n\n### Part time\n\nThree.\n\n"
