@@ -97,9 +97,10 @@ class _Section:
         """Tell whether its breadcrumb names the other's heading."""
         return self.path[: len(other.path)] == other.path
 
-    def take_heading(self) -> None:
-        """Let the text begin with the heading, which says something that nothing else does."""
+    def with_heading(self, lines: Sequence[str]) -> str:
+        """Let its text begin with the heading, which says something that nothing else does."""
         self.first = self.above
+        return self.text(lines)
 
 
 def cut(entry: Entry, config: PassageConfig) -> tuple[str, list[Passage]]:
@@ -119,13 +120,13 @@ def cut(entry: Entry, config: PassageConfig) -> tuple[str, list[Passage]]:
         return title, []  # headings alone are hints
     passages: list[Passage] = []
     for source, section, following in zip(sources, sections, [*sections[1:], None], strict=True):
-        if not TOKEN.search(section.text(lines)):
+        text = section.text(lines)
+        if not TOKEN.search(text):
             if following and following.heading and following.is_under(section):
                 continue  # a heading that only opens others
-            section.take_heading()
+            text = section.with_heading(lines)
         elif section.heading and len(section.heading) >= _MAX_CRUMB_CHARS:
-            section.take_heading()
-        text = section.text(lines)
+            text = section.with_heading(lines)
         path = section.path
         if path and fold(path[0]) == fold(title):
             path = path[1:]

@@ -17,6 +17,7 @@ from lookup_tool.knowledge.documents import Access, Entry, LoadProblem
 from lookup_tool.knowledge.hints import Phrase, phrases_of
 from lookup_tool.knowledge.passages import Passage, cut
 
+_json = json.JSONEncoder(sort_keys=True).encode  # made once: there are many entries
 _LIBRARIES = ("lookup-tool", "markdown-it-py", "PyStemmer", "PyYAML", "regex")
 
 
@@ -82,4 +83,4 @@ def made_by() -> str:
 def _digest(entry: Entry) -> str:
     access = None if entry.access is None else sorted(entry.access)
     fields = {**vars(entry), "access": access}
-    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(_json(fields).encode()).hexdigest()
