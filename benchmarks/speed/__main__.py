@@ -9,17 +9,23 @@ import json
 import os
 import platform
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import ingest
+import cold
 import lookups
-import processes
 import scan
 from corpora import Corpus, CorpusEmbeddings, build, opened, questions
 from lookup_tool.knowledge.base import KnowledgeBase
 from report import markdown
+
+try:
+    import ingest
+    import processes
+except ModuleNotFoundError as error:
+    sys.exit(f"{error.name} is not installed: pip install '.[bench]'")
 
 DIMENSIONS = {1_000_000: 256}
 DIMENSION = 384
@@ -58,6 +64,7 @@ def main() -> None:
         handbook = Path(folder) / "handbook"
         KnowledgeBase.build(HANDBOOK, handbook).close()
         found["start_up"] = processes.start_up(handbook)
+        found["cold"] = cold.measure(Path(folder) / "cold")
         found["ingest"] = ingest.measure(Path(folder) / "ingest")
     print(markdown(found))
     if chosen.out:

@@ -37,10 +37,13 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"- stages, ms: {_listed(lookup['stages_ms'])}"
         yield f"- threads: {_listed(lookup['throughput'])}"
         if "peer_throughput" in lookup:
-            yield f"- threads, create_retriever_tool k=20: {_listed(lookup['peer_throughput'])}"
+            for name in ("peer_throughput", "peer_throughput_as_shipped"):
+                openmp = ", faiss as shipped" if name.endswith("shipped") else ""
+                yield f"- threads, create_retriever_tool k=20{openmp}: {_listed(lookup[name])}"
         yield f"- awaited over called: {lookup['async_ratio']}"
         yield f"- a fresh process: {_listed(each['process'])}"
     yield f"\n**Start**: {_listed(found['start_up'])}"
+    yield f"\n**First answer of a process, 10,000 passages**: {_listed(found['cold'])}"
     yield f"\n**Ingest**: {_listed(found['ingest'])}\n"
 
 

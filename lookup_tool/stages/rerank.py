@@ -1,12 +1,14 @@
 """Order evidence by a sum of weighted signals, and explain it.
 
-A signal is a small function in `SIGNALS` that returns its strength in [0, 1] and what it rests on.
-Add one there, with its weight in `RerankConfig`. Hints move the order; they add no block.
+A signal in `SIGNALS` is two small functions: its strength in [0, 1], and what that rests on, which
+is asked of the returned blocks only. Add one there, with its weight in `RerankConfig`. Hints move
+the order; they add no block.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from lookup_tool.config import RerankConfig
 from lookup_tool.contracts import (
@@ -41,23 +43,34 @@ class Question:
 _MANY = 5
 """Other passages of an entry that are as good as more."""
 
-Signal = Callable[[Evidence, Question], tuple[float, str]]
-_Contribution = tuple[str, float, str]
-
 
 @dataclass(frozen=True)
-class _Scored:
+class Signal:
+    """One reason for a block's rank."""
+
+    name: str
+    """That of its weight, too."""
+
+    strength: Callable[[Evidence, Question], float]
+    """In [0, 1]."""
+
+    detail: Callable[[Evidence, Question], str]
+    """What the strength rests on, for a reader."""
+
+
+class _Scored(NamedTuple):
     """A block with what its score is made of."""
 
     before: int
     """Rank by similarity alone."""
 
     block: Evidence
-    contributions: tuple[_Contribution, ...]
+    amounts: tuple[tuple[str, float], ...]
+    """What each signal adds."""
 
-    @property
-    def score(self) -> float:
-        return round(sum(amount for _, amount, _ in self.contributions), DIGITS)
+    score: float
+    ahead: int = 0
+    """Better blocks of its entry."""
 
 
 def rerank(
@@ -88,9 +101,10 @@ def rerank(
         best_bm25=max((block.bm25 for block in blocks), default=0.0) or 1.0,
         passages=passages,
     )
+    weighted = [(signal, getattr(config, signal.name)) for signal in SIGNALS]
+    weighted = [(signal, weight) for signal, weight in weighted if weight]
     scored = [
-        _Scored(before, block, tuple(_contributions(block, question, config)))
-        for before, block in enumerate(blocks, start=1)
+        _scored(before, block, question, weighted) for before, block in enumerate(blocks, start=1)
     ]
     spread = sorted(_spread(sorted(scored, key=_best_first), config.crowding), key=_best_first)
     ranked = list(enumerate(spread[:max_blocks], start=1))
@@ -101,15 +115,27 @@ def rerank(
             source=each.block.source,
             base_score=each.block.similarity,
             score=each.score,
-            contributions=tuple(
-                ScoreContribution(signal=signal, amount=amount, detail=detail)
-                for signal, amount, detail in each.contributions
-            ),
+            contributions=_contributions(each, question),
         )
         for rank, each in ranked
     )
     evidence = tuple(_ranked(each, rank, question) for rank, each in ranked)
     return evidence, RerankTrace(entries=entries)
+
+
+def _scored(
+    before: int, block: Evidence, question: Question, weighted: Sequence[tuple[Signal, float]]
+) -> _Scored:
+    amounts = [
+        (signal.name, round(weight * signal.strength(block, question), DIGITS))
+        for signal, weight in weighted
+    ]
+    there = tuple((name, amount) for name, amount in amounts if amount)
+    return _Scored(before, block, there, _sum(there))
+
+
+def _sum(amounts: Iterable[tuple[str, float]]) -> float:
+    return round(sum(amount for _, amount in amounts), DIGITS)
 
 
 def _best_first(each: _Scored) -> tuple[float, float, str]:
@@ -126,70 +152,78 @@ def _spread(best_first: Iterable[_Scored], weight: float) -> Iterable[_Scored]:
         if not amount:
             yield each
             continue
-        crowding = ("crowding", -amount, f"{ahead} better of {each.block.entry}")
-        yield replace(each, contributions=(*each.contributions, crowding))
+        amounts = (*each.amounts, ("crowding", -amount))
+        yield each._replace(amounts=amounts, score=_sum(amounts), ahead=ahead)
 
 
-def _similarity(block: Evidence, question: Question) -> tuple[float, str]:
-    return block.similarity, "of the best passage"
+def _contributions(each: _Scored, question: Question) -> tuple[ScoreContribution, ...]:
+    """Say what each signal added, and why."""
+    details = {signal.name: signal.detail for signal in SIGNALS}
+    details["crowding"] = lambda block, _: f"{each.ahead} better of {block.entry}"
+    return tuple(
+        ScoreContribution(signal=name, amount=amount, detail=details[name](each.block, question))
+        for name, amount in each.amounts
+    )
 
 
-def _bm25(block: Evidence, question: Question) -> tuple[float, str]:
-    return block.bm25 / question.best_bm25, f"{block.bm25:g} of {question.best_bm25:g}"
-
-
-def _coverage(block: Evidence, question: Question) -> tuple[float, str]:
-    asked = question.asked
-    return asked.coverage(block.section.in_text), _mentioned(block.section.in_text, asked.terms)
-
-
-def _entry(block: Evidence, question: Question) -> tuple[float, str]:
-    return block.section.best.entry_similarity, block.entry
-
-
-def _siblings(block: Evidence, question: Question) -> tuple[float, str]:
+def _others(block: Evidence, question: Question) -> int:
     """Count the passages of the entry beside one, in this block and in others."""
-    others = question.passages[block.entry] - 1
-    return min(others, _MANY) / _MANY, f"{others} more of {block.entry}"
+    return question.passages[block.entry] - 1
+
+
+def _hints(block: Evidence, kind: str) -> list[str]:
+    return [hint for hint in block.section.hints if hint.startswith(f"{kind}:")]
 
 
 def _hint(kind: str) -> Signal:
-    def signal(block: Evidence, question: Question) -> tuple[float, str]:
-        matched = [hint for hint in block.section.hints if hint.startswith(f"{kind}:")]
-        return float(bool(matched)), ", ".join(hint.partition(":")[2] for hint in matched[:5])
-
-    return signal
-
-
-def _content(block: Evidence, question: Question) -> tuple[float, str]:
-    found = _phrases_in(block, question)
-    return float(bool(found)), ", ".join(found[:5])
+    return Signal(
+        f"{kind}_hint",
+        lambda block, question: float(bool(_hints(block, kind))),
+        lambda block, question: ", ".join(h.partition(":")[2] for h in _hints(block, kind)[:5]),
+    )
 
 
-SIGNALS: tuple[tuple[str, Signal], ...] = (
-    ("similarity", _similarity),
-    ("bm25", _bm25),
-    ("coverage", _coverage),
-    ("entry", _entry),
-    ("siblings", _siblings),
-    ("title_hint", _hint("title")),
-    ("keyword_hint", _hint("keyword")),
-    ("entity_hint", _hint("entity")),
-    ("category_hint", _hint("category")),
-    ("content_hint", _content),
+def _mentioned(block: Evidence, question: Question) -> str:
+    terms = [question.asked.terms[place] for place in sorted(block.section.in_text)]
+    return ", ".join(dict.fromkeys(term.surface for term in terms if term.weight))
+
+
+SIGNALS = (
+    Signal(
+        "similarity",
+        lambda block, question: block.similarity,
+        lambda block, question: "of the best passage",
+    ),
+    Signal(
+        "bm25",
+        lambda block, question: block.bm25 / question.best_bm25,
+        lambda block, question: f"{block.bm25:g} of {question.best_bm25:g}",
+    ),
+    Signal(
+        "coverage",
+        lambda block, question: question.asked.coverage(block.section.in_text),
+        _mentioned,
+    ),
+    Signal(
+        "entry",
+        lambda block, question: block.section.best.entry_similarity,
+        lambda block, question: block.entry,
+    ),
+    Signal(
+        "siblings",
+        lambda block, question: min(_others(block, question), _MANY) / _MANY,
+        lambda block, question: f"{_others(block, question)} more of {block.entry}",
+    ),
+    _hint("title"),
+    _hint("keyword"),
+    _hint("entity"),
+    _hint("category"),
+    Signal(
+        "content_hint",
+        lambda block, question: float(bool(_phrases_in(block, question))),
+        lambda block, question: ", ".join(_phrases_in(block, question)[:5]),
+    ),
 )
-
-
-def _contributions(
-    block: Evidence, question: Question, config: RerankConfig
-) -> list[_Contribution]:
-    contributions: list[_Contribution] = []
-    for name, signal in SIGNALS:
-        strength, detail = signal(block, question)
-        amount = round(getattr(config, name) * strength, DIGITS)
-        if amount:
-            contributions.append((name, amount, detail))
-    return contributions
 
 
 def _located(
@@ -212,11 +246,6 @@ def _phrases_in(block: Evidence, question: Question) -> list[str]:
         for text, places in question.phrases
         if block.section.in_text.issuperset(places) and block.section.pairs.issuperset(places[:-1])
     ]
-
-
-def _mentioned(places: Iterable[int], terms: Sequence[QueryTerm]) -> str:
-    counted = [terms[place].surface for place in sorted(places) if terms[place].weight]
-    return ", ".join(dict.fromkeys(counted))
 
 
 def _ranked(scored: _Scored, rank: int, question: Question) -> EvidenceBlock:

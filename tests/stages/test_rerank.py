@@ -17,7 +17,7 @@ from lookup_tool.knowledge.tokens import surface_terms
 from lookup_tool.stages.evidence import Evidence
 from lookup_tool.stages.rerank import SIGNALS, rerank
 
-NAMES = tuple(name for name, _ in SIGNALS)
+NAMES = tuple(signal.name for signal in SIGNALS)
 TERMS = (
     QueryTerm("how", "how", 0.0),
     QueryTerm("annual", "annual", 3.0),
