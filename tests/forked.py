@@ -19,7 +19,7 @@ from typing import Any
 from embedders import HashEmbedder
 
 from lookup_tool import KnowledgeBase
-from lookup_tool.knowledge import build, embed, generations, holds
+from lookup_tool.knowledge import build, generations, holds
 from lookup_tool.knowledge.pending import PendingVectors
 
 
@@ -46,7 +46,7 @@ def after(owner: Any, name: str) -> None:
 
 POINTS: dict[str, Callable[[], None]] = {
     "vectors kept": lambda: after(PendingVectors, "keep"),
-    "embedded": lambda: after(embed, "_compute"),
+    "embedded": lambda: after(build, "embed"),
     "passages written": lambda: after(build, "write_passages"),
     "index written": lambda: before(generations, "_seal"),
     "sealed": lambda: after(generations, "_seal"),

@@ -108,13 +108,7 @@ class KnowledgeBase:
         settings = config or LookupConfig()
         root, model = Path(into), Embedder(embedder, settings.embedding)
         report = build_folder(Path(docs), root, model, settings.passages, progress or _no_progress)
-        return cls(
-            root,
-            open_current(root),
-            model,
-            keeps_embedder=not model.loads_by_name,
-            report=report,
-        )
+        return cls._built(root, model, report)
 
     @staticmethod
     def sync(
@@ -188,18 +182,30 @@ class KnowledgeBase:
                     settings=settings.passages,
                     progress=_no_progress,
                 )
-            return cls(
-                root,
-                open_current(root),
-                model,
-                keeps_embedder=not model.loads_by_name,
-                report=LoadReport(len(entries), tuple(problems.found)),
-                temporary=temporary,
-            )
+            report = LoadReport(len(entries), tuple(problems.found))
+            return cls._built(root, model, report, temporary)
         except BaseException:
             if temporary is not None:
                 temporary.cleanup()
             raise
+
+    @classmethod
+    def _built(
+        cls,
+        root: Path,
+        embedder: Embedder,
+        report: LoadReport,
+        temporary: "tempfile.TemporaryDirectory[str] | None" = None,
+    ) -> Self:
+        """Open what this embedder has just built."""
+        return cls(
+            root,
+            open_current(root),
+            embedder,
+            keeps_embedder=not embedder.loads_by_name,
+            report=report,
+            temporary=temporary,
+        )
 
     @classmethod
     def open(

@@ -26,6 +26,7 @@ _NEAR_MISSES = frozenset(
     {"acces", "acccess", "accesss", "accesses", "accessgroup", "accessgroups", "accesscontrol"}
     | {"accesslist", "accessrole", "accessroles"}
 )
+_WORD = regex.compile(r"[\p{L}\p{N}]+")
 _SEPARATORS = regex.compile(r"[,;\n\uFF0C\u3001\uFF1B\u060C]")
 _MODULES = regex.compile(
     r"""\A (?: \s* (?: import\s (?:[^;'"]*?\sfrom\s*)? (?:'[^'\n]+'|"[^"\n]+") ;?
@@ -208,7 +209,7 @@ def _looks_like_access(key: str) -> bool:
     if key == "access":
         return False
     plain = key.translate(_LOOK_ALIKES)
-    parts = regex.findall(r"[\p{L}\p{N}]+", plain)
+    parts = _WORD.findall(plain)
     return "access" in parts or "".join(parts) in _NEAR_MISSES
 
 

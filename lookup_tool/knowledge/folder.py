@@ -122,6 +122,7 @@ def _text_of_path(path: Path) -> str:
 def _markdown_files(root: Path, problems: Problems) -> Iterator[Path]:
     inside = root.resolve()
     for folder, folders, files in os.walk(root):
+        is_inside = Path(folder).resolve().is_relative_to(inside)
         folders[:] = [
             name for name in folders if not name.startswith(".") and name not in SKIPPED_FOLDERS
         ]
@@ -129,7 +130,8 @@ def _markdown_files(root: Path, problems: Problems) -> Iterator[Path]:
             path = Path(folder, name)
             if name.startswith(".") or path.suffix.lower() not in SUFFIXES:
                 continue
-            if fault := _fault(path, inside):
+            is_plain = is_inside and path.is_file() and not path.is_symlink()
+            if not is_plain and (fault := _fault(path, inside)):
                 source = _text_of_path(path.relative_to(root))
                 problems.error(source, None, fault, "copy the file instead")
                 continue

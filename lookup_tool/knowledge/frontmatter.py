@@ -16,7 +16,7 @@ import regex
 from lookup_tool.knowledge.block_formats import Reader, UnreadableError, read_toml, read_yaml
 from lookup_tool.knowledge.tokens import fold
 
-_BLANK = r"[\s\u200B-\u200F\u2060\uFEFF\x00]*"
+_BLANK = regex.compile(r"[\s\u200B-\u200F\u2060\uFEFF\x00]*")
 # What an author may have meant as a fence, folded; only those in `_STYLES` are read.
 _FENCE = regex.compile(
     r"""(?: [-\u2010-\u2015\u2212]{2,} | [\u2014\u2015] | ([+;~=*_])\1{2,} )\s*(?:\w*|\#.*)
@@ -79,10 +79,10 @@ def read_frontmatter(text: str) -> Frontmatter:
         text: The whole file, with `\n` line ends.
     """
     lines = text.split("\n")
-    opening = next((i for i, line in enumerate(lines) if not regex.fullmatch(_BLANK, line)), None)
+    opening = next((i for i, line in enumerate(lines) if not _BLANK.fullmatch(line)), None)
     if opening is None:
         return Frontmatter(body="")
-    fence = regex.sub(rf"\A{_BLANK}", "", lines[opening]).rstrip()
+    fence = _BLANK.sub("", lines[opening], count=1).rstrip()
     style = _STYLES.get(fence)
     if style is None:
         return _no_block(lines, opening)

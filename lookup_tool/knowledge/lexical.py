@@ -21,17 +21,15 @@ import regex
 from numpy.typing import NDArray
 
 from lookup_tool.knowledge.arrays import load_array, save_array
+from lookup_tool.knowledge.lexical_build import (
+    HEADING_WEIGHT,
+    PassageTerms,
+    bm25_sizes,
+    bm25_weights,
+    index_terms,
+)
 from lookup_tool.knowledge.segments import places_of
-from lookup_tool.knowledge.tokens import PAIR, STOP_WORDS, fold, surface_terms, terms, word_terms
-
-K1 = 1.5
-B = 0.75
-"""Saturation and length normalization of BM25, the usual values (Manning, Raghavan and Schuetze,
-Introduction to Information Retrieval, section 11.4.3)."""
-
-HEADING_WEIGHT = 2
-"""How often a term in the title or a heading counts (Robertson, Zaragoza and Taylor, Simple BM25
-extension to multiple weighted fields, CIKM 2004)."""
+from lookup_tool.knowledge.tokens import PAIR, STOP_WORDS, surface_terms, terms
 
 # A word with a digit, or in capitals.
 _IDENTIFIER = regex.compile(r"[^\s]*\p{Nd}[^\s]*|\b\p{Lu}[\p{Lu}.&]+\b")
@@ -42,9 +40,6 @@ _FEW_SHARE = 0.005
 _SEAM_WEIGHT = 0.25
 """A pair of characters of an unspaced script that no passage holds is more often the seam between
 two words than a word."""
-
-_LONGEST_WORD = 30
-"""Longer ones, such as sentences of unspaced scripts, seldom come again."""
 
 _ROUNDING = 1 - 1e-5
 """Sums of the same float32 scores in another order differ by less."""
@@ -161,7 +156,7 @@ class LexicalIndex:
     @classmethod
     def build(
         cls,
-        passages: Sequence[tuple[str, str]],
+        passages: Iterable[tuple[str, str]],
         public: int | None = None,
         earlier: "LexicalIndex | None" = None,
         rows: Sequence[int] | None = None,
@@ -178,20 +173,14 @@ class LexicalIndex:
         Returns:
             The same index, byte for byte, with or without an earlier one.
         """
-        terms_ = _Terms(earlier)
-        places = [
-            terms_.add(*pair) if row < 0 else row
-            for pair, row in zip(passages, rows or [-1] * len(passages), strict=True)
-        ]
-        vocabulary, ids, lengths, heads = terms_.take(places)
-        everyone = len(passages) if public is None else public
-        return cls(
-            vocabulary,
-            ids=ids,
-            starts=np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)]),
-            heads=heads,
-            **_postings(ids, lengths, heads, len(vocabulary), everyone),
-        )
+        known = None if earlier is None else earlier.passage_terms
+        kept, arrays = index_terms(passages, public, known, rows)
+        return cls(kept.vocabulary, ids=kept.ids, starts=kept.starts, heads=kept.heads, **arrays)
+
+    @property
+    def passage_terms(self) -> PassageTerms:
+        """The terms of all passages, in order."""
+        return PassageTerms(self._vocabulary, self._ids, self._starts, self._heads)
 
     def save(self, folder: Path) -> None:
         """Write the index into a new folder."""
@@ -330,7 +319,7 @@ class LexicalIndex:
         flat = self._ids[np.repeat(self._starts[rows], lengths) + offset]
         in_text = offset >= np.repeat(heads, lengths)
         times = np.where(in_text, 1, HEADING_WEIGHT)
-        size = _size(lengths, heads, self._usual_length)
+        size = bm25_sizes(lengths, heads, self._usual_length)
         wanted = [self._vocabulary.get(term.term, -1) for term in query]
         scored: set[int] = set()
         for place, term in enumerate(wanted):
@@ -348,72 +337,8 @@ class LexicalIndex:
                 scored.add(term)
                 counts = np.bincount(owner[at], times[at], len(rows))
                 rarity = np.float32(self._rarity(int(self._frequency[term])))
-                found.bm25[:] += rarity * _weight(counts, size)
+                found.bm25[:] += rarity * bm25_weights(counts, size)
         return found
-
-
-class _Terms:
-    """The terms of passages: those of an earlier index, and behind them those that are added."""
-
-    def __init__(self, earlier: LexicalIndex | None) -> None:
-        self._vocabulary = {} if earlier is None else dict(earlier._vocabulary)
-        none = np.zeros(0, dtype=np.int32)
-        self._ids = none if earlier is None else earlier._ids
-        self._heads = none if earlier is None else earlier._heads
-        self._lengths = none if earlier is None else np.diff(earlier._starts)
-        self._known: dict[str, list[int]] = {}
-        self._new_ids: list[int] = []
-        self._new_heads: list[int] = []
-        self._new_lengths: list[int] = []
-
-    def add(self, context: str, text: str) -> int:
-        """Cut a passage into terms, and return its place."""
-        head, body = self._numbers(context), self._numbers(text)
-        self._new_ids += head
-        self._new_ids += body
-        self._new_heads.append(len(head))
-        self._new_lengths.append(len(head) + len(body))
-        return len(self._heads) + len(self._new_heads) - 1
-
-    def _numbers(self, text: str) -> list[int]:
-        """Return the numbers of a text's terms, in order; each of its words is cut once a build."""
-        number = self._vocabulary
-        found: list[int] = []
-        for word in fold(text).split(" "):
-            known = self._known.get(word)
-            if known is None:
-                known = [number.setdefault(term, len(number)) for term in word_terms(word)]
-                if len(word) <= _LONGEST_WORD:
-                    self._known[word] = known
-            found += known
-        return found
-
-    def take(
-        self, places: Sequence[int]
-    ) -> tuple[dict[str, int], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
-        """Return vocabulary, terms, lengths and heads of the passages at these places, in order.
-
-        Terms are numbered as they occur, so that nothing tells which index they come from.
-        """
-        ids = np.concatenate([self._ids, np.array(self._new_ids, dtype=np.int32)])
-        lengths = np.concatenate([self._lengths, np.array(self._new_lengths, dtype=np.int64)])
-        heads = np.concatenate([self._heads, np.array(self._new_heads, dtype=np.int32)])
-        wanted = np.array(places, dtype=np.int64)
-        ends = np.cumsum(lengths)
-        starts = ends - lengths
-        # Most passages have the neighbours that they had: whole runs are taken at once.
-        runs = np.split(wanted, np.flatnonzero(np.diff(wanted) != 1) + 1)
-        taken = np.concatenate(
-            [ids[starts[run[0]] : ends[run[-1]]] for run in runs if len(run)] or [ids[:0]]
-        )
-        first = np.full(len(self._vocabulary), len(taken), dtype=np.int64)
-        first[taken[::-1]] = np.arange(len(taken) - 1, -1, -1)  # the last one to be written stays
-        order = np.argsort(first, kind="stable")[: int((first < len(taken)).sum())]
-        number = np.zeros(len(first), dtype=np.int32)
-        number[order] = np.arange(len(order), dtype=np.int32)
-        names = list(self._vocabulary)
-        vocabulary = {names[old]: new for new, old in enumerate(order.tolist())}
-        return vocabulary, number[taken], lengths[wanted].astype(np.int64), heads[wanted]
 
 
 def _added(
@@ -440,52 +365,3 @@ def _both(some: NDArray[np.int32], others: NDArray[np.int32]) -> NDArray[np.int3
     places = np.searchsorted(others, some)
     inside = places < len(others)
     return some[inside][others[places[inside]] == some[inside]]
-
-
-def _postings(
-    ids: NDArray[np.int32],
-    lengths: NDArray[np.int64],
-    heads: NDArray[np.int32],
-    terms_: int,
-    public: int,
-) -> dict[str, NDArray[Any]]:
-    """Count terms in passages, and weigh the counts by the statistics of the public rows."""
-    owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
-    pairs = ids * np.int64(len(lengths) or 1) + owner
-    begins = np.cumsum(lengths) - lengths - (np.cumsum(heads) - heads)
-    in_head = np.arange(int(heads.sum())) + np.repeat(begins, heads)
-    # Equal pairs side by side, as often as they count. Large arrays cost more than arithmetic.
-    pairs = np.concatenate([pairs, *[pairs[in_head]] * (HEADING_WEIGHT - 1)])
-    pairs.sort()
-    firsts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)])
-    counts = np.diff(firsts, append=len(pairs))
-    numbers, rows = np.divmod(pairs[firsts], len(lengths) or 1)
-    everyone = (lengths + (HEADING_WEIGHT - 1) * heads)[:public]
-    usual = float(everyone.mean()) if everyone.any() else 1.0
-    frequency = np.bincount(numbers[rows < public], minlength=terms_ + 1)
-    starts = np.searchsorted(numbers, np.arange(terms_ + 1))
-    weights = _weight(counts, _size(lengths, heads, usual)[rows])
-    return {
-        "posting_starts": starts,
-        "posting_rows": rows.astype(np.int32),
-        "posting_weights": weights,
-        "posting_most": np.maximum.reduceat(weights, starts[:-1]) if terms_ else weights,
-        "frequency": frequency.astype(np.int32),
-        "public": np.array([public], dtype=np.int64),
-        "usual_length": np.array([usual]),
-    }
-
-
-def _size(
-    lengths: NDArray[np.int64], heads: NDArray[np.int32], usual: float
-) -> NDArray[np.float64]:
-    """Return how long passages are, as BM25 weighs it, beside the usual one."""
-    lengths = lengths + (HEADING_WEIGHT - 1) * heads
-    return 1 - B + B * (lengths / np.float64(usual))
-
-
-def _weight(
-    counts: NDArray[np.int64] | NDArray[np.float64], size: NDArray[np.float64]
-) -> NDArray[np.float32]:
-    """Return what occurrences are worth, without the rarity of their term."""
-    return (counts * (K1 + 1) / (counts + K1 * size)).astype(np.float32)

@@ -6,7 +6,7 @@ Equal entries in equal order give an equal file, byte for byte.
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -41,8 +41,6 @@ CREATE TABLE passages (
     start_line INTEGER NOT NULL,
     end_line INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX passages_by_source ON passages (source);
-CREATE INDEX passages_by_entry ON passages (entry, row);
 CREATE TABLE phrases (
     key TEXT NOT NULL,
     kind TEXT NOT NULL,
@@ -63,35 +61,47 @@ CREATE TABLE starts (
 ) STRICT, WITHOUT ROWID;
 """
 
+_INDEXES = """
+CREATE INDEX passages_by_source ON passages (source);
+CREATE INDEX passages_by_entry ON passages (entry, row);
+"""
 
-_json = json.JSONEncoder(ensure_ascii=False).encode  # made once: there are many small texts
+# Made once, and without a search for white space: there are many small texts.
+_json = json.JSONEncoder(ensure_ascii=False).encode
+_from_json = json.JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True)
 class EntryRecord:
-    """An entry on its way to disk, or back."""
+    """An entry on its way to disk."""
 
     entry: PreparedEntry
     access: int
     """Number of its access set."""
 
-    rows: tuple[tuple[int, Passage], ...]
-    """(row, passage) in document order, as they are searched."""
+    first_row: int
+    """Of its passages; they stand together."""
+
+    passages: tuple[Passage, ...]
+    """In document order, as they are searched."""
 
     @property
     def as_cut(self) -> bool:
         """Whether nothing was renamed or left out since it was prepared."""
-        return self.entry.passages == tuple(passage for _, passage in self.rows)
+        return self.entry.passages == self.passages
 
 
-def write_passages(path: Path, records: Sequence[EntryRecord]) -> None:
+def write_passages(path: Path, records: Iterable[EntryRecord]) -> None:
     """Write entries, their passages and their phrases into a new file."""
     with closing(sqlite3.connect(path)) as connection, connection:
         # The file is flushed once, when it is whole; until then nobody opens it.
-        connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+        connection.executescript(
+            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA temp_store = MEMORY;"
+        )
         connection.executescript(_SCHEMA)
         for number, record in enumerate(records):
             _write_entry(connection, number, record)
+        connection.executescript(_INDEXES)  # sorted at once, which is faster than row by row
         longest: dict[str, int] = {}
         for (key,) in connection.execute(
             "SELECT key FROM phrases UNION SELECT key FROM categories"
@@ -134,7 +144,7 @@ def _write_entry(connection: sqlite3.Connection, number: int, record: EntryRecor
                 passage.start_line,
                 passage.end_line,
             )
-            for row, passage in record.rows
+            for row, passage in enumerate(record.passages, record.first_row)
         ],
     )
     connection.executemany(
@@ -179,7 +189,7 @@ def read_passages(path: Path, access_sets: Sequence[Access]) -> Iterator[StoredR
                FROM passages ORDER BY row"""
         ):
             rows[number].append(row)
-            passages[number].append(Passage(name, tuple(json.loads(breadcrumb)), *fields))
+            passages[number].append(Passage(name, tuple(_from_json(breadcrumb)[0]), *fields))
         for (
             number,
             source,

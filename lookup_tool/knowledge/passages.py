@@ -25,6 +25,8 @@ _BLOCKS = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join
 _INLINE = MarkdownIt("commonmark")
 _ATTRIBUTES = regex.compile(r"\s*\{(?::?\s*[#.][^{}]*|/\*[^{}]*\*/)\}\s*$")
 _MAX_ATTRIBUTES_CHARS = 200
+_PLAIN = regex.compile(r"[\p{L}\p{N} .,;:?()'/\-]*")
+"""Headings without anything that could be a mark: most of them."""
 _SENTENCE_END = regex.compile(r"(?<=[.!?\u2026][\"')\]]?)\s+(?=\S)|(?<=[\u3002\uFF01\uFF1F\uFF1B])")
 _COMMENT = regex.compile(r"<!--.*?-->", regex.DOTALL)
 _LINE_END = regex.compile(r"\n")
@@ -95,44 +97,36 @@ class _Section:
         """Tell whether its breadcrumb names the other's heading."""
         return self.path[: len(other.path)] == other.path
 
-    def take_heading(self) -> None:
-        """Let the text begin with the heading, which says something that nothing else does."""
+    def with_heading(self, lines: Sequence[str]) -> str:
+        """Let its text begin with the heading, which says something that nothing else does."""
         self.first = self.above
+        return self.text(lines)
 
 
-def display_title(entry: Entry) -> str:
-    """Return the entry's title, else its first heading, else its file name."""
-    if entry.title:
-        return entry.title
-    heading = next((section.heading for section in _sections(entry.body) if section.heading), None)
-    return heading or PurePosixPath(entry.source).stem
-
-
-def cut(entry: Entry, title: str, config: PassageConfig) -> list[Passage]:
-    """Cut an entry into passages, in document order.
-
-    Args:
-        entry: The entry.
-        title: What `display_title` gives; the first element of every breadcrumb.
-        config: Sizes.
+def cut(entry: Entry, config: PassageConfig) -> tuple[str, list[Passage]]:
+    """Cut an entry into passages.
 
     Returns:
-        Passages; none for an entry without text.
+        The title that is shown, which is the first element of every breadcrumb: the entry's own,
+        else its first heading, else its file name. And the passages in document order; none for an
+        entry without text.
     """
     lines = entry.body.split("\n")
     sections = _sections(entry.body)
+    heading = next((section.heading for section in sections if section.heading), None)
+    title = entry.title or heading or PurePosixPath(entry.source).stem
     sources = _sources(entry.source, sections)
     if not any(_says_something(section.text(lines)) for section in sections):
-        return []  # headings alone are hints
+        return title, []  # headings alone are hints
     passages: list[Passage] = []
     for source, section, following in zip(sources, sections, [*sections[1:], None], strict=True):
-        if not TOKEN.search(section.text(lines)):
+        text = section.text(lines)
+        if not TOKEN.search(text):
             if following and following.heading and following.is_under(section):
                 continue  # a heading that only opens others
-            section.take_heading()
+            text = section.with_heading(lines)
         elif section.heading and len(section.heading) >= _MAX_CRUMB_CHARS:
-            section.take_heading()
-        text = section.text(lines)
+            text = section.with_heading(lines)
         path = section.path
         if path and fold(path[0]) == fold(title):
             path = path[1:]
@@ -149,7 +143,7 @@ def cut(entry: Entry, title: str, config: PassageConfig) -> list[Passage]:
                     joint=piece.joint,
                 )
             )
-    return passages
+    return title, passages
 
 
 def _says_something(text: str) -> bool:
@@ -193,6 +187,8 @@ def _sections(body: str) -> list[_Section]:
 
 def _heading_text(markdown: str) -> str:
     """Return what a reader sees of a heading: no ids, marks or link targets."""
+    if _PLAIN.fullmatch(markdown):
+        return printable(markdown)[:_MAX_CRUMB_CHARS]
     head, tail = markdown[:-_MAX_ATTRIBUTES_CHARS], markdown[-_MAX_ATTRIBUTES_CHARS:]
     inline = _INLINE.parseInline(head + _ATTRIBUTES.sub("", tail))[0]
     seen = "".join(

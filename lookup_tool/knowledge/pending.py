@@ -6,7 +6,7 @@ where it was, whatever has changed in the documents meanwhile.
 
 import hashlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,16 +39,14 @@ class PendingVectors:
                 "STRICT, WITHOUT ROWID"
             )
 
-    def find(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors, shape (d,), of those texts that have one."""
-        found: dict[str, NDArray[np.float32]] = {}
-        for text in texts:
+    def find(self, texts: Sequence[str]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Yield place and vector, shape (d,), of those texts that have one."""
+        for place, text in enumerate(texts):
             record = self._connection.execute(
                 "SELECT vector FROM vectors WHERE key = ?", [self._key(text)]
             ).fetchone()
             if record is not None:
-                found[text] = np.frombuffer(record[0], dtype=np.float32)
-        return found
+                yield place, np.frombuffer(record[0], dtype=np.float32)
 
     def keep(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
         """Keep the vectors of texts, shape (n, d).

@@ -15,8 +15,9 @@ from unicodedata import unidata_version
 from lookup_tool.config import PassageConfig
 from lookup_tool.knowledge.documents import Access, Entry, LoadProblem
 from lookup_tool.knowledge.hints import Phrase, phrases_of
-from lookup_tool.knowledge.passages import Passage, cut, display_title
+from lookup_tool.knowledge.passages import Passage, cut
 
+_json = json.JSONEncoder(sort_keys=True).encode  # made once: there are many entries
 _LIBRARIES = ("lookup-tool", "markdown-it-py", "PyStemmer", "PyYAML", "regex")
 
 
@@ -54,7 +55,7 @@ def prepare(
     problems: Sequence[LoadProblem] = (),
 ) -> PreparedEntry:
     """Cut an entry into passages, and gather what is stored of it."""
-    title = display_title(entry)
+    title, passages = cut(entry, settings)
     phrases: dict[tuple[str, str], Phrase] = {}
     for phrase in phrases_of(entry, title):
         phrases.setdefault((phrase.key, phrase.kind), phrase)
@@ -65,7 +66,7 @@ def prepare(
         access=entry.access,
         metadata=entry.metadata,
         phrases=tuple(phrases[key] for key in sorted(phrases)),
-        passages=tuple(cut(entry, title, settings)),
+        passages=tuple(passages),
         digest=_digest(entry),
         sha256=sha256,
         problems=tuple(problems),
@@ -82,4 +83,4 @@ def made_by() -> str:
 def _digest(entry: Entry) -> str:
     access = None if entry.access is None else sorted(entry.access)
     fields = {**vars(entry), "access": access}
-    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(_json(fields).encode()).hexdigest()

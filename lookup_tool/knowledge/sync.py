@@ -5,7 +5,7 @@ generation what belongs to unchanged ones; what it writes is what a build from n
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
@@ -77,7 +77,7 @@ def build_folder(
             raise _no_entries(docs, root)
         entries = _cut(files, settings, progress)
         write(entries, root, problems, embedder, settings=settings, progress=progress)
-    return LoadReport(len(files), tuple(problems.found))
+    return LoadReport(len(entries), tuple(problems.found))
 
 
 def sync_folder(
@@ -112,16 +112,19 @@ def _no_entries(docs: Path, root: Path) -> KnowledgeError:
 
 
 def _cut(
-    files: Sequence[LoadedFile], settings: PassageConfig, progress: Progress
+    files: list[LoadedFile], settings: PassageConfig, progress: Progress
 ) -> list[PreparedEntry]:
-    """Prepare what is not prepared yet."""
+    """Prepare what is not prepared yet; the list is emptied, as whole texts take memory."""
     entries: list[PreparedEntry] = []
-    for number, file in enumerate(files, start=1):
+    total = len(files)
+    files.reverse()
+    while files:
+        file = files.pop()
         entry = file.entry
         if isinstance(entry, Entry):
             entry = prepare(entry, settings, file.sha256, file.problems)
         entries.append(entry)
-        progress("cut", number, len(files))
+        progress("cut", len(entries), total)
     return entries
 
 
@@ -191,7 +194,7 @@ class _Sync:
             embedded=computed,
             switched=True,
             damaged=self._damaged,
-            load=LoadReport(len(files), tuple(problems.found)),
+            load=LoadReport(len(entries), tuple(problems.found)),
         )
 
     def _makes_the_same(self, previous: Previous) -> bool:

@@ -132,6 +132,8 @@ def word_terms(word: str) -> list[str]:
 
     No token reaches over white space, so a text's terms are those of its words.
     """
+    if word.isascii() and word.isalnum():  # most words: one token
+        return [_stemmer().stemWord(word)]
     return [term for _, term in _cut(word)]
 
 

@@ -125,8 +125,8 @@ def test_passages_and_queries_are_embedded_each_in_their_own_way(
     assert embedder.documents == [
         "Annual leave\n\nYou get 25 days.",
         "Annual leave > Asking for it\n\nAsk your manager.",
-        "Pay\n\nThe bonus is 10 %.",
         "sealed\n\nNobody reads the vault.",
+        "Pay\n\nThe bonus is 10 %.",
     ]
 
 
@@ -191,6 +191,20 @@ def test_a_named_embedder_is_opened_again_by_its_name(docs: Path, tmp_path: Path
     with KnowledgeBase.open(tmp_path / "kb") as base:
         assert (base.embedder, base.manifest.embedder.dimension) == ("wordllama", 256)
         assert sources(base, "How many days of annual leave?")[0] == "hr/leave.md"
+
+
+def test_a_text_that_comes_twice_is_embedded_once_and_found_twice() -> None:
+    embedder = TableEmbedder({"": [1.0, 0.0], "other": [0.0, 1.0]})
+    documents = [
+        Document(text, metadata={"source": f"{n}.md", "title": "Title"})
+        for n, text in enumerate(["same", "other", "same"])
+    ]
+
+    with KnowledgeBase.from_documents(documents, embedder=embedder) as base:
+        vectors = base.view().snapshot.unit_vectors.tolist()
+
+    assert embedder.documents == ["Title\n\nsame", "Title\n\nother"]
+    assert vectors == [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
 
 
 @pytest.mark.parametrize(
