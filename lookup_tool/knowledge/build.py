@@ -118,7 +118,9 @@ def _save_vectors(
     folder: Path, vectors: NDArray[np.float32], layout: Layout, *, quantized: int
 ) -> None:
     save_array(folder / "vectors.npy", vectors)
-    save_array(folder / "entry_vectors.npy", unit_means(vectors, layout.runs))
+    # Half precision is plenty for one of several signs, and half of the memory.
+    means = unit_means(vectors, layout.runs).astype(np.float16)
+    save_array(folder / "entry_vectors.npy", means)
     if quantized:
         QuantizedRows.build(vectors[:quantized]).save(folder / QUANTIZED)
 

@@ -24,8 +24,8 @@ from lookup_tool.knowledge.arrays import load_array, save_array
 from lookup_tool.knowledge.lexical_build import (
     HEADING_WEIGHT,
     PassageTerms,
-    bm25_sizes,
     bm25_weights,
+    bounded,
     index_terms,
 )
 from lookup_tool.knowledge.segments import places_of
@@ -50,11 +50,11 @@ _ARRAYS = (
     "heads",
     "posting_starts",
     "posting_rows",
-    "posting_weights",
+    "posting_counts",
     "posting_most",
     "frequency",
     "public",
-    "usual_length",
+    "sizes",
 )
 
 
@@ -102,7 +102,12 @@ class _Postings:
     rows: NDArray[np.int32]
     """Ascending, each once."""
 
-    weights: NDArray[np.float32]
+    counts: NDArray[np.uint8]
+    """How often it stands in each."""
+
+    sizes: NDArray[np.float32]
+    """Of all passages."""
+
     rarity: np.float32
     most: float
     """The largest score that it gives."""
@@ -111,17 +116,21 @@ class _Postings:
         """Return its rows in these slices, and their scores."""
         ends = places_of(slices, self.rows)
         rows = [self.rows[start:stop] for start, stop in ends]
-        weights = [self.weights[start:stop] for start, stop in ends]
+        counts = [self.counts[start:stop] for start, stop in ends]
         if len(ends) == 1:  # everything, or a category: nothing to copy
-            return rows[0], self.rarity * weights[0]
-        return np.concatenate(rows), self.rarity * np.concatenate(weights)
+            return rows[0], self._scores(rows[0], counts[0])
+        together = np.concatenate(rows)
+        return together, self._scores(together, np.concatenate(counts))
 
     def scores(self, rows: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return what it adds to the score of each of these rows."""
         places = self.rows.searchsorted(rows)
         places[places == len(self.rows)] = 0
         has = self.rows[places] == rows
-        return np.where(has, self.rarity * self.weights[places], np.float32(0))
+        return self._scores(rows, np.where(has, self.counts[places], np.uint8(0)))
+
+    def _scores(self, rows: NDArray[np.int32], counts: NDArray[np.uint8]) -> NDArray[np.float32]:
+        return self.rarity * bm25_weights(counts, self.sizes[rows])
 
 
 class LexicalIndex:
@@ -133,12 +142,11 @@ class LexicalIndex:
         Args:
             vocabulary: Number of each term.
             arrays: `ids` are the terms of all passages, one after the other, `starts` where each
-                passage begins in them, `heads` how many of them are context. The postings of a
-                term are `posting_rows` and `posting_weights` from `posting_starts[term]` on, and
-                `posting_most` is the largest of its weights;
-                `frequency` is in how many public passages a term stands, 0 for an unknown one at
-                the end, `public` how many public passages there are, and `usual_length` how many
-                terms one has on average.
+                passage begins in them, `heads` how many of them are context, and `sizes` how much
+                its length dampens its counts. The postings of a term are `posting_rows` and
+                `posting_counts` from `posting_starts[term]` on, and `posting_most` is the largest
+                of its weights; `frequency` is in how many public passages a term stands, 0 for an
+                unknown one at the end, and `public` how many public passages there are.
         """
         self._vocabulary = vocabulary
         self._arrays = arrays
@@ -147,11 +155,11 @@ class LexicalIndex:
         self._heads = arrays["heads"]
         self._posting_starts = arrays["posting_starts"]
         self._posting_rows = arrays["posting_rows"]
-        self._posting_weights = arrays["posting_weights"]
+        self._posting_counts = arrays["posting_counts"]
         self._posting_most = arrays["posting_most"]
         self._frequency = arrays["frequency"]
         self._public = int(arrays["public"][0])
-        self._usual_length = float(arrays["usual_length"][0])
+        self._sizes = arrays["sizes"]
 
     @classmethod
     def build(
@@ -185,7 +193,9 @@ class LexicalIndex:
     def save(self, folder: Path) -> None:
         """Write the index into a new folder."""
         folder.mkdir()
-        for name, array in self._arrays.items():
+        # As few bytes a term as its number takes: these are most of the index.
+        narrow = self._ids.astype(np.min_scalar_type(len(self._vocabulary)))
+        for name, array in (self._arrays | {"ids": narrow}).items():
             save_array(folder / f"{name}.npy", array)
         vocabulary = json.dumps(list(self._vocabulary), ensure_ascii=False)
         (folder / "vocabulary.json").write_text(vocabulary, encoding="utf-8")
@@ -277,7 +287,8 @@ class LexicalIndex:
                 found.append(
                     _Postings(
                         self._posting_rows[start:stop],
-                        self._posting_weights[start:stop],
+                        self._posting_counts[start:stop],
+                        self._sizes,
                         rarity,
                         float(rarity * self._posting_most[number]),
                     )
@@ -319,7 +330,7 @@ class LexicalIndex:
         flat = self._ids[np.repeat(self._starts[rows], lengths) + offset]
         in_text = offset >= np.repeat(heads, lengths)
         times = np.where(in_text, 1, HEADING_WEIGHT)
-        size = bm25_sizes(lengths, heads, self._usual_length)
+        sizes = self._sizes[rows]
         wanted = [self._vocabulary.get(term.term, -1) for term in query]
         scored: set[int] = set()
         for place, term in enumerate(wanted):
@@ -335,9 +346,9 @@ class LexicalIndex:
                 found.pairs[owner[beside], place] = True
             if query[place].weight > 0 and term not in scored:
                 scored.add(term)
-                counts = np.bincount(owner[at], times[at], len(rows))
+                counts = bounded(np.bincount(owner[at], times[at], len(rows)).astype(np.int64))
                 rarity = np.float32(self._rarity(int(self._frequency[term])))
-                found.bm25[:] += rarity * bm25_weights(counts, size)
+                found.bm25[:] += rarity * bm25_weights(counts, sizes)
         return found
 
 

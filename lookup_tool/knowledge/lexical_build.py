@@ -30,6 +30,8 @@ _ROW_BITS = 32
 _ROW = 2**_ROW_BITS - 1
 """A pair of a term and a row in one number: the row in its lower half."""
 
+_MOST_COUNTED = 255
+
 _BYTES = np.dtype(np.int32).itemsize
 _SORTED_AT_ONCE = 8_000_000
 """Occurrences; each takes some 50 bytes while they are counted."""
@@ -158,42 +160,34 @@ def _postings(terms: PassageTerms, public: int) -> dict[str, NDArray[Any]]:
     lengths, heads = terms.lengths, terms.heads
     everyone = (lengths + (HEADING_WEIGHT - 1) * heads)[:public]
     usual = float(everyone.mean()) if everyone.any() else 1.0
-    sizes = bm25_sizes(lengths, heads, usual)
-    lists = [np.zeros(0, dtype=np.int64)]
+    sizes = _sizes(lengths, heads, usual)
+    ends = [np.zeros(1, dtype=np.int64)]
     rows = [np.zeros(0, dtype=np.int32)]
-    weights = [np.zeros(0, dtype=np.float32)]
-    for numbers, where, counts in _counted(terms):
-        lists.append(np.bincount(numbers - numbers[0]))
+    counts = [np.zeros(0, dtype=np.uint8)]
+    most = [np.zeros(0, dtype=np.float32)]
+    frequency = [np.zeros(0, dtype=np.int64)]
+    for numbers, where, often in _counted(terms):
+        first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
+        ends.append(ends[-1][-1:] + np.append(first[1:], len(numbers)))
         rows.append(where)
-        weights.append(bm25_weights(counts, sizes[where]))
-    ends = np.cumsum(np.concatenate(lists))
-    return _arrays(np.append([0], ends), np.concatenate(rows), np.concatenate(weights), public) | {
-        "public": np.array([public], dtype=np.int64),
-        "usual_length": np.array([usual]),
-    }
-
-
-def _arrays(
-    starts: NDArray[np.int64], rows: NDArray[np.int32], weights: NDArray[np.float32], public: int
-) -> dict[str, NDArray[Any]]:
-    """Return the postings, and what is told of each term; no term is without any."""
-    frequency = np.zeros(len(starts), dtype=np.int32)  # the last one is of unknown terms
-    most = weights[:0]
-    if len(rows):
-        frequency[:-1] = np.add.reduceat(rows < public, starts[:-1], dtype=np.int32)
-        most = np.maximum.reduceat(weights, starts[:-1])
+        counts.append(often)
+        most.append(np.maximum.reduceat(bm25_weights(often, sizes[where]), first))
+        frequency.append(np.add.reduceat(where < public, first, dtype=np.int64))
+    frequency.append(np.zeros(1, dtype=np.int64))  # of unknown terms
     return {
-        "posting_starts": starts,
-        "posting_rows": rows,
-        "posting_weights": weights,
-        "posting_most": most,
-        "frequency": frequency,
+        "sizes": sizes,
+        "posting_starts": np.concatenate(ends),
+        "posting_rows": np.concatenate(rows),
+        "posting_counts": np.concatenate(counts),
+        "posting_most": np.concatenate(most),
+        "frequency": np.concatenate(frequency).astype(np.int32),
+        "public": np.array([public], dtype=np.int64),
     }
 
 
 def _counted(
     terms: PassageTerms,
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]]:
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]]:
     """Count each term in each passage, some terms at a time: a sort of all takes much memory.
 
     Yields:
@@ -219,22 +213,26 @@ def _counted(
         )
         pairs.sort()
         firsts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1]))
-        counts = np.diff(firsts, append=len(pairs))
+        counts = bounded(np.diff(firsts, append=len(pairs)))
         pairs = pairs[firsts]
         yield pairs >> _ROW_BITS, (pairs & _ROW).astype(np.int32), counts
         first = stop
 
 
-def bm25_sizes(
+def _sizes(
     lengths: NDArray[np.int64], heads: NDArray[np.int32], usual: float
-) -> NDArray[np.float64]:
-    """Return how long passages are, as BM25 weighs it, beside the usual one."""
-    lengths = lengths + (HEADING_WEIGHT - 1) * heads
-    return 1 - B + B * (lengths / np.float64(usual))
-
-
-def bm25_weights(
-    counts: NDArray[np.int64] | NDArray[np.float64], size: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """Return what occurrences are worth, without the rarity of their term."""
-    return (counts * (K1 + 1) / (counts + K1 * size)).astype(np.float32)
+    """Return how much passages dampen the counts of their terms: long ones more than short ones."""
+    weighted = lengths + (HEADING_WEIGHT - 1) * heads
+    return (K1 * (1 - B + B * (weighted / usual))).astype(np.float32)
+
+
+def bounded(counts: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return counts in a byte each: BM25 hardly tells 255 times from more."""
+    return np.minimum(counts, _MOST_COUNTED).astype(np.uint8)
+
+
+def bm25_weights(counts: NDArray[np.uint8], sizes: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return what counts are worth in passages of these sizes, without the rarity of their term."""
+    times = counts.astype(np.float32)
+    return (times * (K1 + 1) / (times + sizes)).astype(np.float32, copy=False)

@@ -18,9 +18,6 @@ from lookup_tool.knowledge.hints import (
 from lookup_tool.knowledge.passages import embedded_text
 from lookup_tool.knowledge.tokens import atoms
 
-_MAPPED_BYTES = 1 << 40
-"""As much of the file as there is: pages are then read without a call and a copy each."""
-
 
 class StoredPassage(NamedTuple):
     """A passage with what its entry says; a tuple, because a lookup makes a hundred of them."""
@@ -65,7 +62,6 @@ class PassageStore:
         )
         self._lock = threading.Lock()
         try:  # SQLite reads nothing until it is asked
-            self._all(f"PRAGMA mmap_size = {_MAPPED_BYTES}", [])
             self._all("SELECT count(*) FROM sqlite_master", [])
         except sqlite3.Error:
             self._connection.close()

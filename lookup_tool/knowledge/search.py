@@ -142,7 +142,7 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
         snapshot.text_ids[rows].tolist(),
         snapshot.vectors.similarity(vector, rows).tolist(),
         matches.bm25.astype(np.float64).round(DIGITS).tolist(),
-        similarities(snapshot.entry_vectors[entries] @ vector).tolist(),
+        similarities(snapshot.entry_vectors[entries].astype(np.float32) @ vector).tolist(),
         [_FOUND_BY[row in nearest, row in best] for row in rows.tolist()],
         _places(matches.text),
         _places(matches.heading),

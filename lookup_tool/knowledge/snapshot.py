@@ -127,7 +127,7 @@ class Snapshot:
         self.manifest = manifest
         try:
             self.unit_vectors: NDArray[np.float32] = load_array(folder / "vectors.npy")
-            self.entry_vectors: NDArray[np.float32] = load_array(folder / "entry_vectors.npy")
+            self.entry_vectors: NDArray[np.float16] = load_array(folder / "entry_vectors.npy")
             self.text_ids: NDArray[np.int64] = load_array(folder / "text_ids.npy")
             self.sections: NDArray[np.int32] = load_array(folder / "sections.npy")
             self.entries: NDArray[np.int32] = load_array(folder / "entries.npy")

@@ -24,7 +24,7 @@ FILES = (
     "lexical/heads.npy",
     "lexical/posting_starts.npy",
     "lexical/posting_rows.npy",
-    "lexical/posting_weights.npy",
+    "lexical/posting_counts.npy",
     "lexical/frequency.npy",
     "lexical/public.npy",
     "lexical/vocabulary.json",
