@@ -257,8 +257,7 @@ class LexicalIndex:
         """
         if k == 0 or not slices:
             return np.zeros(0, dtype=np.int64)
-        in_order = self._postings_of(query)
-        postings = sorted(in_order, key=lambda each: len(each.rows))
+        postings = [self._postings(number) for number in self._counted(query)]
         left = [each.most for each in postings]
         rows, sums, least = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), 0.0
         for place, each in enumerate(postings):
@@ -271,29 +270,28 @@ class LexicalIndex:
             left[place] = 0.0
             if len(rows) >= k:
                 least = float(np.partition(sums, -k)[-k]) * _ROUNDING
-        rows = rows[sums >= least]
-        # Added up in one order, whichever terms were rare.
-        scores = sum((each.scores(rows) for each in in_order), np.zeros(len(rows), np.float32))
-        return rows[np.lexsort((rows, -scores))[:k]].astype(np.int64)
+        return rows[np.lexsort((rows, -sums))[:k]].astype(np.int64)
 
-    def _postings_of(self, query: Sequence[QueryTerm]) -> list["_Postings"]:
-        """Return the postings of the terms that count, each once, none empty."""
-        found: list[_Postings] = []
-        for term in dict.fromkeys(term.term for term in query if term.weight > 0):
-            number = self._vocabulary.get(term)
-            if number is not None:
-                start, stop = self._posting_starts[number : number + 2]
-                rarity = np.float32(self._rarity(int(self._frequency[number])))
-                found.append(
-                    _Postings(
-                        self._posting_rows[start:stop],
-                        self._posting_counts[start:stop],
-                        self._sizes,
-                        rarity,
-                        float(rarity * self._posting_most[number]),
-                    )
-                )
-        return found
+    def _counted(self, query: Sequence[QueryTerm]) -> list[int]:
+        """Return the numbers of the terms that count, each once, rarest first.
+
+        Scores are added up in this order everywhere. How rare a term is, the public rows say: the
+        last digit of a score must not tell of others.
+        """
+        known = [self._vocabulary.get(term.term, -1) for term in query if term.weight > 0]
+        numbers = dict.fromkeys(number for number in known if number >= 0)
+        return sorted(numbers, key=lambda number: int(self._frequency[number]))
+
+    def _postings(self, number: int) -> "_Postings":
+        start, stop = self._posting_starts[number : number + 2]
+        rarity = np.float32(self._rarity(int(self._frequency[number])))
+        return _Postings(
+            self._posting_rows[start:stop],
+            self._posting_counts[start:stop],
+            self._sizes,
+            rarity,
+            float(rarity * self._posting_most[number]),
+        )
 
     def rows_with(self, text: str) -> NDArray[np.int32]:
         """Return the rows that have every term of a text, ascending; none for a text without terms.
@@ -330,9 +328,7 @@ class LexicalIndex:
         flat = self._ids[np.repeat(self._starts[rows], lengths) + offset]
         in_text = offset >= np.repeat(heads, lengths)
         times = np.where(in_text, 1, HEADING_WEIGHT)
-        sizes = self._sizes[rows]
         wanted = [self._vocabulary.get(term.term, -1) for term in query]
-        scored: set[int] = set()
         for place, term in enumerate(wanted):
             if term < 0:
                 continue
@@ -344,11 +340,11 @@ class LexicalIndex:
                 beside = beside[flat[beside + 1] == wanted[place + 1]]
                 beside = beside[(owner[beside + 1] == owner[beside]) & in_text[beside]]
                 found.pairs[owner[beside], place] = True
-            if query[place].weight > 0 and term not in scored:
-                scored.add(term)
-                counts = bounded(np.bincount(owner[at], times[at], len(rows)).astype(np.int64))
-                rarity = np.float32(self._rarity(int(self._frequency[term])))
-                found.bm25[:] += rarity * bm25_weights(counts, sizes)
+        for term in self._counted(query):
+            at = np.flatnonzero(flat == term)
+            counts = bounded(np.bincount(owner[at], times[at], len(rows)).astype(np.int64))
+            rarity = np.float32(self._rarity(int(self._frequency[term])))
+            found.bm25[:] += rarity * bm25_weights(counts, self._sizes[rows])
         return found
 
 

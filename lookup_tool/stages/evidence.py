@@ -6,7 +6,7 @@ change that rule, change `answerability`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import exp, log, sqrt
 from typing import NamedTuple, Self
@@ -104,6 +104,10 @@ class Evidence(NamedTuple):
         return content
 
 
+Places = tuple[frozenset[int], frozenset[int], frozenset[int]]
+"""Of the query terms that a text and its headings mention, and of neighbours in the text."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """The terms of a question, and what each is good for."""
@@ -121,6 +125,11 @@ class Asked:
     identifiers: bool
     neighbours: tuple[int, ...]
     """Places of the terms that tell something together with the next one."""
+
+    _shown: dict[Places, tuple[float, float, float]] = field(
+        default_factory=dict[Places, tuple[float, float, float]], compare=False, repr=False
+    )
+    """What `shown` has returned: many sections mention the same."""
 
     @classmethod
     def with_terms(cls, terms: Sequence[QueryTerm]) -> Self:
@@ -154,11 +163,16 @@ class Asked:
         """Return the share of the question that stands at these places, in [0, 1]."""
         return sum(map(self.shares.__getitem__, places))
 
-    def side_by_side(self, pairs: frozenset[int]) -> float:
-        """Return the share of neighbouring terms that are neighbours in a text, in [0, 1]."""
-        if not self.neighbours:
-            return 0.0
-        return len(pairs.intersection(self.neighbours)) / len(self.neighbours)
+    def shown(
+        self, in_text: frozenset[int], in_heading: frozenset[int], pairs: frozenset[int]
+    ) -> tuple[float, float, float]:
+        """Return the coverage, heading and phrase of `Signs` for what a section mentions."""
+        places = (in_text, in_heading, pairs)
+        if places not in self._shown:
+            covered = self.coverage(in_text | in_heading)
+            beside = len(pairs.intersection(self.neighbours)) / max(1, len(self.neighbours))
+            self._shown[places] = covered, self.coverage(in_heading), covered * beside
+        return self._shown[places]
 
 
 class Signs(NamedTuple):
@@ -271,19 +285,15 @@ def answerability(section: Section, asked: Asked, rule: AnswerabilityRule, passa
 
 def signs_of(section: Section, asked: Asked) -> Signs:
     """Return what speaks for a section as an answer."""
-    mentioned = section.in_text | section.in_heading
-    covered = asked.coverage(mentioned)
+    shown = asked.shown(section.in_text, section.in_heading, section.pairs)
     return Signs(
-        similarity=section.best.similarity,
-        coverage=covered,
-        heading=asked.coverage(section.in_heading),
-        phrase=covered * asked.side_by_side(section.pairs),
-        named=bool(asked.named) and _names(section, mentioned, asked),
+        section.best.similarity, *shown, named=bool(asked.named) and _names(section, asked)
     )
 
 
-def _names(section: Section, mentioned: frozenset[int], asked: Asked) -> bool:
+def _names(section: Section, asked: Asked) -> bool:
     """Tell whether a section mentions what the question goes by, and enough of it."""
+    mentioned = section.in_text | section.in_heading
     if asked.identifiers:
         mentioned |= _hinted(section, asked.terms)
     enough = asked.named == asked.counted or asked.coverage(mentioned) >= LEAST_NAMED
