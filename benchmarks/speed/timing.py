@@ -4,6 +4,7 @@ What is compared keeps one thread busy and waits for nothing: processor time is 
 quiet machine, and a busy one lengthens it little.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from time import perf_counter, process_time
@@ -17,14 +18,18 @@ def alternate(
 ) -> dict[str, float]:
     """Time candidates on the same inputs, taking turns, so that all see the same machine.
 
+    Who begins changes with every input: what one has read, the next finds in the processor's cache.
+
     Returns:
         Median milliseconds of processor time of each candidate, over every input of every round
         but a first one.
     """
     times: dict[str, list[float]] = {name: [] for name in candidates}
+    turns = deque(candidates.items())
     for number in range(rounds + 1):
         for each in inputs[: len(inputs) if number else 3]:
-            for name, candidate in candidates.items():
+            turns.rotate()
+            for name, candidate in turns:
                 started = process_time()
                 candidate(each)
                 if number:

@@ -132,4 +132,4 @@ def unit_means(vectors: NDArray[np.float32], runs: Sequence[slice]) -> NDArray[n
 
 def similarities(products: NDArray[np.float32]) -> NDArray[np.float64]:
     """Turn inner products of unit vectors into normalized similarities in [0, 1]."""
-    return np.round(np.clip(products.astype(np.float64), 0.0, 1.0), DIGITS)
+    return products.astype(np.float64).clip(0.0, 1.0).round(DIGITS)
