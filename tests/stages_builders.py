@@ -18,7 +18,8 @@ from lookup_tool.knowledge.passage_store import StoredPassage
 from lookup_tool.knowledge.search import Candidate
 from lookup_tool.knowledge.tokens import fold
 from lookup_tool.knowledge.tokens import terms as terms_of
-from lookup_tool.stages.evidence import Evidence, Section
+from lookup_tool.stages.evidence import Evidence
+from lookup_tool.stages.sections import Section
 
 _PASSAGE = StoredPassage(
     row=0,

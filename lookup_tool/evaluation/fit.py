@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from lookup_tool.embeddings import AnswerabilityRule, Thresholds
 from lookup_tool.evaluation.calibration import FilterRates, Rates
 from lookup_tool.evaluation.sightings import Sighting, known
-from lookup_tool.stages.evidence import reach
+from lookup_tool.stages.answerability import reach
 
 USUALLY_BELOW = (1.8, 3.2)
 BELOW = 2.5

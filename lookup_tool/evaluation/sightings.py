@@ -13,7 +13,8 @@ from lookup_tool.knowledge.base import KnowledgeBase
 from lookup_tool.knowledge.documents import category_key
 from lookup_tool.knowledge.passage_store import StoredPassage
 from lookup_tool.knowledge.search import SearchRequest
-from lookup_tool.stages.evidence import Asked, Signs, build_evidence, signs_of
+from lookup_tool.stages.answerability import Asked, Signs, signs_of
+from lookup_tool.stages.evidence import build_evidence
 from lookup_tool.stages.transform import transform
 
 _SAME_WORDS = 0.95

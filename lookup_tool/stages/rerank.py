@@ -22,7 +22,8 @@ from lookup_tool.knowledge.hints import HintMatch
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.tokens import terms as terms_of
 from lookup_tool.knowledge.vectors import DIGITS
-from lookup_tool.stages.evidence import Asked, Evidence
+from lookup_tool.stages.answerability import Asked
+from lookup_tool.stages.evidence import Evidence
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from lookup_tool.embeddings import Thresholds
 from lookup_tool.evaluation.calibration import FilterRates, Rates
 from lookup_tool.evaluation.fit import Seen, filter_rates, fit, rates, reaches
 from lookup_tool.evaluation.sightings import Sighting
-from lookup_tool.stages.evidence import Signs, probability
+from lookup_tool.stages.answerability import Signs, probability
 
 BASE = Thresholds(0.45, 0.15)
 PASSAGES = 3000

@@ -16,16 +16,9 @@ from lookup_tool.embeddings import AnswerabilityRule
 from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.passage_store import StoredPassage
 from lookup_tool.knowledge.search import MAX_COPIES, Candidate
-from lookup_tool.stages.evidence import (
-    NOISE,
-    USUAL,
-    Asked,
-    Evidence,
-    EvidenceSet,
-    Section,
-    answerability,
-    build_evidence,
-)
+from lookup_tool.stages.answerability import USUAL, Asked, answerability
+from lookup_tool.stages.evidence import NOISE, Evidence, EvidenceSet, build_evidence
+from lookup_tool.stages.sections import Section
 
 TERMS = query_terms("annual", "leave")
 USABLE = EvidenceConfig().minimum_answerability
