@@ -9,7 +9,7 @@ def search(base: KnowledgeBase, request: SearchRequest) -> list[tuple[StoredPass
     """Return what a search finds, best similarity first."""
     view = base.view()
     candidates = view.search(request).candidates
-    passages = view.passages([found.row for found in candidates])
+    passages = view.passages([found.row for found in candidates], request.groups)
     return [(passages[found.row], found) for found in candidates]
 
 

@@ -1,6 +1,7 @@
 """Small candidates, evidence, blocks and results; each test names only what it is about."""
 
 from collections.abc import Iterable
+from dataclasses import fields, replace
 from typing import Any
 
 from lookup_tool.contracts import (
@@ -37,7 +38,7 @@ _PASSAGE = StoredPassage(
 
 
 def passage(source: str = "a.md", **changes: Any) -> StoredPassage:
-    return _PASSAGE._replace(source=source, entry=source.partition("#")[0], **changes)
+    return replace(_PASSAGE, source=source, entry=source.partition("#")[0], **changes)
 
 
 _texts: dict[int, StoredPassage] = {}
@@ -54,7 +55,6 @@ def candidate(found: StoredPassage, similarity: float = 0.5, **changes: Any) -> 
     plain = Candidate(
         row=found.row,
         section=_number(found.source),
-        entry=_number(found.entry),
         text_id=hash(fold(found.lead + found.text)),
         similarity=similarity,
         bm25=0.0,
@@ -65,7 +65,7 @@ def candidate(found: StoredPassage, similarity: float = 0.5, **changes: Any) -> 
         pairs=frozenset(),
         hints=(),
     )
-    return plain._replace(**changes)
+    return replace(plain, **changes)
 
 
 def _number(source: str) -> int:
@@ -76,8 +76,10 @@ def _number(source: str) -> int:
 def evidence(source: str = "a.md", **changes: Any) -> Evidence:
     """Make a block of one passage; `title` and `similarity`, say, are those of the passage."""
     duplicates = changes.pop("duplicates", ())
-    own = {name: changes.pop(name) for name in Section._fields if name in changes}
-    of_passage = {name: changes.pop(name) for name in StoredPassage._fields if name in changes}
+    own = {each.name: changes.pop(each.name) for each in fields(Section) if each.name in changes}
+    of_passage = {
+        each.name: changes.pop(each.name) for each in fields(StoredPassage) if each.name in changes
+    }
     shown = passage(source, **of_passage)
     found = candidate(shown, **changes)
     section = Section(
@@ -90,7 +92,7 @@ def evidence(source: str = "a.md", **changes: Any) -> Evidence:
         hints=found.hints,
         text_ids=(found.text_id,),
     )
-    return Evidence(section._replace(**own), (shown,), duplicates)
+    return Evidence(replace(section, **own), (shown,), duplicates)
 
 
 def query_terms(*words: str, weight: float = 1.0) -> tuple[QueryTerm, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from case_builders import USER, answers, calls
+from checkpoints import restore_only_known_types
 from embedders import HashEmbedder
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
@@ -85,16 +86,16 @@ def said_in_turns(running: Any, run: Callable[[Any], dict[str, Any]]) -> list[li
     return found
 
 
-@pytest.mark.parametrize("strict", ["false", "true"], ids=["lenient", "strict"])
+@pytest.mark.parametrize("strict", [False, True], ids=["lenient", "strict"])
 @pytest.mark.parametrize("saver", SAVERS.values(), ids=SAVERS)
 def test_turns_of_one_thread_keep_their_own_answers(
     tool_of_handbook: StructuredTool,
     tmp_path: Path,
     saver: Any,
-    strict: str,
+    strict: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("LANGGRAPH_STRICT_MSGPACK", strict)
+    restore_only_known_types(monkeypatch, strict=strict)
     with saver(tmp_path) as checkpointer:
         running = agent(tool_of_handbook, asks_what_the_user_asks, checkpointer=checkpointer)
 
@@ -110,7 +111,7 @@ def test_turns_of_one_thread_keep_their_own_answers(
 async def test_an_async_agent_keeps_its_thread_in_sqlite(
     tool_of_handbook: StructuredTool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LANGGRAPH_STRICT_MSGPACK", "true")
+    restore_only_known_types(monkeypatch)
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
         running = agent(tool_of_handbook, asks_what_the_user_asks, checkpointer=saver)
 

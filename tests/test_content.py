@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from case_builders import agent, answers, ask_tool, calls
+from checkpoints import restore_only_known_types
 from conftest import Make
 from embedders import HashEmbedder
 from langchain_core.messages import HumanMessage, ToolMessage
@@ -112,7 +113,7 @@ def test_anthropics_models_get_them_as_the_result_of_the_tool(
 ) -> None:
     """The payload that langchain-anthropic would send, from a run with a strict checkpoint."""
     anthropic = pytest.importorskip("langchain_anthropic")
-    monkeypatch.setenv("LANGGRAPH_STRICT_MSGPACK", "true")
+    restore_only_known_types(monkeypatch)
     tool = create_lookup_tool(handbook, traces=traces, content_format="search_result")
     running = agent(tool, calls({"query": LEAVE}, {"query": MISS}), checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "1"}}

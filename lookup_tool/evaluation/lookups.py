@@ -104,7 +104,7 @@ def lookups(
             error = result.retrieval_trace.error or "retrieval is switched off"
             raise LookupToolError(f"the lookup of {query!r} failed ({error}); nothing was measured")
         rows = [found.row for found in state["found"].candidates]
-        return _lookup(state, knowledge.view().passages(rows))
+        return _lookup(state, knowledge.view().passages(rows, groups))
 
     return look
 

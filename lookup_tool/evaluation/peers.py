@@ -25,7 +25,7 @@ def rank_passages(
     request = SearchRequest(query, groups, candidates=DEPTH, lexical_candidates=DEPTH)
     view = knowledge.view()
     candidates = view.search(request).candidates
-    passages = view.passages([found.row for found in candidates])
+    passages = view.passages([found.row for found in candidates], groups)
     bm25 = [passages[row] for row in _ordered(candidates, "lexical", lambda found: found.bm25)]
     dense = [
         passages[row] for row in _ordered(candidates, "vector", lambda found: found.similarity)

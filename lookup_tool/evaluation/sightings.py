@@ -14,7 +14,7 @@ from lookup_tool.knowledge.documents import category_key
 from lookup_tool.knowledge.passage_store import StoredPassage
 from lookup_tool.knowledge.search import SearchRequest
 from lookup_tool.stages.answerability import Asked, Signs, signs_of
-from lookup_tool.stages.evidence import build_evidence
+from lookup_tool.stages.evidence import Criteria, usable_sections
 from lookup_tool.stages.transform import transform
 
 _SAME_WORDS = 0.95
@@ -93,18 +93,15 @@ class Looker:
                 hidden=hidden,
             )
         )
-        evidence = build_evidence(
-            found.candidates,
-            found.terms,
-            self._view.passages,
-            evidence_floor=0.0,
-            rule=self._view.thresholds.rule,
+        criteria = Criteria(
+            self._view.thresholds.rule,
             passages=self._view.count(self._groups),
             minimum_answerability=0.0,
         )
+        sections, _ = usable_sections(found.candidates, found.terms, criteria)
         asked = Asked.with_terms(found.terms)
 
-        passages = self._view.passages([candidate.row for candidate in found.candidates])
+        passages = self._view.passages([each.row for each in found.candidates], self._groups)
 
         def best(counts: Callable[[StoredPassage], bool]) -> float | None:
             those = (f.similarity for f in found.candidates if counts(passages[f.row]))
@@ -117,7 +114,7 @@ class Looker:
 
         known = bool(categories if self._categorized else answers)
         return Sighting(
-            signs=tuple(signs_of(block.section, asked) for block in evidence.blocks),
+            signs=tuple(signs_of(section, asked) for section in sections),
             top=best(lambda _: True) or 0.0,
             right=best(is_right) if known else None,
             wrong=best(lambda passage: not is_right(passage)) if known else None,

@@ -35,6 +35,7 @@ def after_evidence(
     """Search again without the filter when the filtered search left nothing usable."""
     if state["evidence"].blocks:
         return "usable_evidence"
-    if state["attempts"][-1].strategy == "filtered":
+    last = state["attempts"][-1]
+    if last.strategy == "filtered" and last.outcome != "error":
         return "filtered_vector_no_evidence"
     return "nothing_usable"

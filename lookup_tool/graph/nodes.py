@@ -1,9 +1,10 @@
 """The nodes: each reads the state, calls its stage and returns the keys that it wrote."""
 
+import logging
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from time import perf_counter
 
 from langgraph.runtime import Runtime
@@ -26,13 +27,20 @@ from lookup_tool.knowledge.search import SearchRequest, SearchResult
 from lookup_tool.knowledge.vectors import DIGITS
 from lookup_tool.knowledge.view import View
 from lookup_tool.stages.assemble import Findings, assemble
-from lookup_tool.stages.evidence import EvidenceSet, build_evidence
+from lookup_tool.stages.evidence import (
+    Criteria,
+    EvidenceSet,
+    read_evidence,
+    usable_sections,
+)
 from lookup_tool.stages.pack import pack
 from lookup_tool.stages.record import record
 from lookup_tool.stages.rerank import rerank
 from lookup_tool.stages.retrieve import FALLBACKS, count_texts, retrieve
 from lookup_tool.stages.transform import plan, transform
 from lookup_tool.traces import TraceStore
+
+logger = logging.getLogger(__name__)
 
 
 def timed(node: Node) -> Node:
@@ -72,7 +80,7 @@ class LookupNodes:
         hints = view.hints(transformed.text, groups) if enabled else QueryHints()
         return {
             "view": view,
-            "version": view.manifest.version,
+            "generation": view.generation,
             "invocation_id": uuid.uuid4().hex,
             "started": started,
             "transformed": transformed,
@@ -108,26 +116,28 @@ class LookupNodes:
 
     def build_evidence(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
         """Turn candidates into evidence, and note in the attempt how much there is."""
-        found = state["found"]
-        evidence = build_evidence(
-            found.candidates,
-            found.terms,
-            self._view(state).passages,
-            evidence_floor=self._evidence_floor(state),
-            rule=self._view(state).thresholds.rule,
-            passages=self._view(state).count(groups_of(runtime.context)),
+        found, view, groups = state["found"], self._view(state), groups_of(runtime.context)
+        is_declared = self.config.retrieval.reference_threshold is not None
+        criteria = Criteria(
+            rule=view.thresholds.rule,
+            passages=view.count(groups),
             minimum_answerability=self.config.evidence.minimum_answerability,
-            good_enough=None
-            if self.config.retrieval.reference_threshold is None
-            else self._reference_threshold(state),
+            evidence_floor=self._evidence_floor(state),
+            good_enough=self._reference_threshold(state) if is_declared else None,
         )
+        sections, answerability = usable_sections(found.candidates, found.terms, criteria)
         *before, last = state["attempts"]
+        outcome, error = last.outcome, None
+        try:
+            blocks = read_evidence(sections, partial(view.passages, groups=groups))
+            outcome = outcome if blocks else "no_evidence"
+        except Exception as problem:  # a damaged file, as in a search
+            logger.warning("the evidence cannot be read", exc_info=problem)
+            blocks, outcome, error = (), "error", type(problem).__name__
         noted = last.model_copy(
-            update={
-                "evidence_count": len(evidence.blocks),
-                "outcome": last.outcome if evidence.blocks else "no_evidence",
-            }
+            update={"evidence_count": len(blocks), "outcome": outcome, "error": error}
         )
+        evidence = EvidenceSet(blocks, answerability)
         return {"evidence": evidence, "attempts": (*before, noted)}
 
     def rerank_evidence(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
@@ -188,7 +198,7 @@ class LookupNodes:
         if "view" in state:
             return state["view"]
         view = self.knowledge.view()
-        if view.manifest.version != state["version"]:
+        if view.generation != state["generation"]:
             raise KnowledgeChangedError(self.knowledge.path)
         return view
 

@@ -38,8 +38,8 @@ class LookupState(TypedDict, total=False):
     view: Annotated[View, UntrackedValue]
     """The generation that this lookup uses from beginning to end; never in a checkpoint."""
 
-    version: str
-    """Of that generation."""
+    generation: str
+    """Hash of everything that it says of itself."""
 
     invocation_id: str
     started: float
@@ -69,7 +69,7 @@ class LookupState(TypedDict, total=False):
     timings: tuple[StageTiming, ...]
 
 
-GENERATION = ("view", "version")
+GENERATION = ("view", "generation")
 """Keys of what a lookup looks into."""
 
 

@@ -82,7 +82,7 @@ def embed(
             vectors = _table(len(texts), chain(stored, new.kept(pending), new.computed(pending)))
     again = same != missing
     vectors[missing[again]] = vectors[same[again]]
-    return Embedded(vectors, rows, new.left)
+    return Embedded(vectors, rows, new.count)
 
 
 def _table(count: int, parts: Iterable[Placed]) -> NDArray[np.float32]:
@@ -119,8 +119,8 @@ class _New:
         self._progress = progress
 
     @property
-    def left(self) -> int:
-        """How many have to be embedded."""
+    def count(self) -> int:
+        """How many have no vector yet, and are embedded."""
         return int(self._is_left.sum())
 
     def kept(self, pending: PendingVectors) -> Iterator[Placed]:

@@ -130,7 +130,9 @@ def _markdown_files(root: Path, problems: Problems) -> Iterator[Path]:
             path = Path(folder, name)
             if name.startswith(".") or path.suffix.lower() not in SUFFIXES:
                 continue
-            is_plain = is_inside and path.is_file() and not path.is_symlink()
+            # `Path.is_file` raises in a folder that can be listed and not entered.
+            is_file = os.path.isfile(path)  # noqa: PTH113
+            is_plain = is_inside and is_file and not path.is_symlink()
             if not is_plain and (fault := _fault(path, inside)):
                 source = _text_of_path(path.relative_to(root))
                 problems.error(source, None, fault, "copy the file instead")

@@ -62,8 +62,14 @@ class Layout:
         return np.repeat(np.array(self._order, dtype=np.int32), lengths)
 
     def row_sections(self) -> NDArray[np.int32]:
-        """Number the sections in the order of their sources; return that of each row."""
-        sources = sorted({passage.source for passage in self.passages()})
+        """Number the sections, those of each access set in the order of their sources.
+
+        Public ones come first, so that their numbers do not tell of others.
+        """
+        entries = sorted(range(len(self.entries)), key=self._access.__getitem__)
+        sources: list[str] = []
+        for _, those in groupby(entries, key=self._access.__getitem__):
+            sources += sorted({p.source for number in those for p in self.by_entry[number]})
         numbers = {source: number for number, source in enumerate(sources)}
         each = (numbers[passage.source] for passage in self.passages())
         return np.fromiter(each, dtype=np.int32, count=self.rows)

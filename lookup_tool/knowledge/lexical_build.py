@@ -71,7 +71,7 @@ def index_terms(
         passages: (Context, text) pairs, in row order.
         public: How many of them, at the beginning, give the statistics; None for all.
         earlier: Terms of some of them, cut already.
-        rows: Place of each pair there, -1 for one that it does not have; None for all of those.
+        rows: Place of each pair there, -1 for one that it does not have; None where it has none.
 
     Returns:
         The terms, and the arrays of the postings.
@@ -133,7 +133,8 @@ class _Terms:
         They are numbered as they occur, so that nothing tells which index they come from.
         """
         earlier = self._earlier
-        ids = np.concatenate([earlier.ids, np.frombuffer(self._new_ids, np.int32)])
+        ids_before = earlier.ids.astype(np.int32, copy=False)  # on disk they are narrower
+        ids = np.concatenate([ids_before, np.frombuffer(self._new_ids, np.int32)])
         lengths = np.concatenate([earlier.lengths, np.array(self._new_lengths, dtype=np.int64)])
         heads = np.concatenate([earlier.heads, np.array(self._new_heads, dtype=np.int32)])
         wanted = np.array(places, dtype=np.int64)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from lookup_tool.knowledge.hints import (
     MAX_TITLES,
@@ -19,8 +19,9 @@ from lookup_tool.knowledge.passages import embedded_text
 from lookup_tool.knowledge.tokens import atoms
 
 
-class StoredPassage(NamedTuple):
-    """A passage with what its entry says; a tuple, because a lookup makes a hundred of them."""
+@dataclass(slots=True)
+class StoredPassage:
+    """A passage with what its entry says."""
 
     row: int
     entry: str
@@ -84,8 +85,10 @@ class PassageStore:
         # One text for the parser: there are many small ones.
         breadcrumbs = json.loads(f"[{','.join(record[5] for record in found)}]")
         return {
-            record[0]: StoredPassage._make((*record[:5], tuple(breadcrumb), *record[6:]))
-            for record, breadcrumb in zip(found, breadcrumbs, strict=True)
+            row: StoredPassage(row, entry, source, title, category, tuple(breadcrumb), *rest)
+            for (row, entry, source, title, category, _, *rest), breadcrumb in zip(
+                found, breadcrumbs, strict=True
+            )
         }
 
     def entry(self, source: str, access: Sequence[int]) -> StoredEntry | None:

@@ -5,7 +5,6 @@ Candidates are numbers: the texts of most of them are never needed, and are not 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,15 +50,16 @@ class SearchRequest:
     """Rows that an earlier attempt of the same lookup found, to be scored for this query too."""
 
 
-class Candidate(NamedTuple):
-    """A passage that a search found; a tuple, because a lookup makes a hundred of them."""
+@dataclass(slots=True)
+class Candidate:
+    """A passage that a search found.
+
+    Not frozen: a lookup makes a hundred of them, and that would take seven times as long.
+    """
 
     row: int
     section: int
-    """Number of its section, in the order of their sources."""
-
-    entry: int
-    """Number of its entry."""
+    """Number of its section; public ones come first, then in the order of their sources."""
 
     text_id: int
     """Equal for passages with the same text."""
@@ -130,7 +130,8 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
     by_bm25 = _distinct(
         lambda k: snapshot.lexical.search(terms, slices, k), snapshot, request.lexical_candidates
     )
-    rows = np.unique(np.concatenate([by_vector, by_bm25, np.array(request.also, dtype=np.int64)]))
+    also = snapshot.segments.permitted(request.also, Where(request.groups))
+    rows = np.unique(np.concatenate([by_vector, by_bm25, np.array(also, dtype=np.int64)]))
     matches = snapshot.lexical.matches(rows, terms)
     nearest, best = set(by_vector.tolist()), set(by_bm25.tolist())
     entries = snapshot.entries[rows]
@@ -138,7 +139,6 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
     columns = zip(  # in the order of the fields
         rows.tolist(),
         snapshot.sections[rows].tolist(),
-        entries.tolist(),
         snapshot.text_ids[rows].tolist(),
         snapshot.vectors.similarity(vector, rows).tolist(),
         matches.bm25.astype(np.float64).round(DIGITS).tolist(),

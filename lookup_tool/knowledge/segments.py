@@ -60,6 +60,11 @@ class Segments:
         rows = np.flatnonzero(self._entries == where.without_entry)  # they stand together
         return outside(runs, [slice(int(rows[0]), int(rows[-1]) + 1)]) if len(rows) else runs
 
+    def permitted(self, rows: Iterable[int], where: Where) -> list[int]:
+        """Return those of some rows that a search may see."""
+        slices = self.slices(where)
+        return [row for row in rows if any(part.start <= row < part.stop for part in slices)]
+
 
 def outside(slices: Iterable[slice], holes: Iterable[slice]) -> list[slice]:
     """Return what is left of ascending slices without some runs of rows."""

@@ -1,6 +1,6 @@
 """L1: vector search over the rows that a caller may see.
 
-`VectorSearch` is all that a lookup asks of it, so that an engine of its own can stand behind it.
+`VectorSearch` is what finds passages, so that an engine of its own can stand behind it.
 `VectorIndex` is the one that is built in. It is exact, but for all public rows of a large knowledge
 base at once: those are ranked roughly first (`quantized.py`), and the best of them exactly.
 """

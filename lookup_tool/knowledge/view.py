@@ -51,6 +51,11 @@ class View:
         return self.snapshot.manifest
 
     @property
+    def generation(self) -> str:
+        """Hash of the manifest: two builds of the same documents need not have the same rows."""
+        return self.snapshot.pointer.manifest
+
+    @property
     def embedder(self) -> str:
         """Name of the embedding model."""
         return self._embedder.name
@@ -110,9 +115,11 @@ class View:
         places = np.linspace(0, len(rows), min(size, len(rows)), endpoint=False).astype(int)
         return list(self.snapshot.store.passages(rows[places].tolist()).values())
 
-    def passages(self, rows: Sequence[int]) -> dict[int, StoredPassage]:
-        """Return the passages of what a search has found, by row."""
-        return self.snapshot.store.passages(rows)
+    def passages(
+        self, rows: Sequence[int], groups: frozenset[str] = frozenset()
+    ) -> dict[int, StoredPassage]:
+        """Return the passages of these rows that these groups may see, by row."""
+        return self.snapshot.store.passages(self.snapshot.segments.permitted(rows, Where(groups)))
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Find passages by vector and by BM25; each has its true similarity to the query.

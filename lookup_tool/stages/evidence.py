@@ -5,7 +5,6 @@ Which sections are usable, `answerability.py` decides; texts are read only of th
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from lookup_tool.embeddings import AnswerabilityRule
 from lookup_tool.knowledge.lexical import QueryTerm
@@ -15,14 +14,13 @@ from lookup_tool.knowledge.search import Candidate
 from lookup_tool.stages.answerability import Asked, answerability
 from lookup_tool.stages.sections import Section, sections_of
 
-Read = Callable[[Sequence[int]], Mapping[int, StoredPassage]]
-
 NOISE = 0.3
 """A block whose answerability is under this share of the best one's is noise beside it: measured on
 three document sets, leaving it out costs about .005 nDCG@10 on questions that are answered."""
 
 
-class Evidence(NamedTuple):
+@dataclass(slots=True)
+class Evidence:
     """One section that may support an answer, not yet ranked."""
 
     section: Section
@@ -82,50 +80,69 @@ class EvidenceSet:
     """Estimated probability that the blocks answer the question, in [0, 1]."""
 
 
-def build_evidence(  # noqa: PLR0913 - the thresholds are named
-    candidates: Sequence[Candidate],
-    terms: Sequence[QueryTerm],
-    read: Read,
-    *,
-    evidence_floor: float,
-    rule: AnswerabilityRule,
-    passages: int,
-    minimum_answerability: float,
-    good_enough: float | None = None,
-) -> EvidenceSet:
-    """Turn candidates into blocks, and decide whether they are usable.
+@dataclass(frozen=True)
+class Criteria:
+    """What sections have to meet to be usable."""
 
-    Args:
-        candidates: What the searches found.
-        terms: The query's terms.
-        read: Returns passages by row.
-        evidence_floor: Similarity under which a candidate is not evidence.
-        rule: Estimates whether a block answers the question.
-        passages: How many passages the caller may see.
-        minimum_answerability: Answerability of the best block from which evidence is usable; 0
-            lets every block pass.
-        good_enough: Similarity that the operator declared good enough; a block that reaches it is
-            usable whatever the rule says.
+    rule: AnswerabilityRule
+    """Estimates whether a section answers the question."""
+
+    passages: int
+    """How many passages the caller may see."""
+
+    minimum_answerability: float
+    """Answerability of the best section from which evidence is usable; 0 lets every one pass."""
+
+    evidence_floor: float = 0.0
+    """Similarity under which a candidate is not evidence."""
+
+    good_enough: float | None = None
+    """Similarity that the operator declared good enough; a section that reaches it is usable
+    whatever the rule says."""
+
+
+def usable_sections(
+    candidates: Sequence[Candidate], terms: Sequence[QueryTerm], criteria: Criteria
+) -> tuple[list[Section], float]:
+    """Gather candidates into sections, and decide which are usable.
+
+    Returns:
+        The usable sections, best similarity first, and the answerability of the best one.
     """
-    sections = sections_of(found for found in candidates if found.similarity >= evidence_floor)
+    sections = sections_of(c for c in candidates if c.similarity >= criteria.evidence_floor)
     asked = Asked.with_terms(terms)
-    rated = [(answerability(section, asked, rule, passages), section) for section in sections]
+    rated = [
+        (answerability(section, asked, criteria.rule, criteria.passages), section)
+        for section in sections
+    ]
     best = max((probability for probability, _ in rated), default=0.0)
-    if good_enough is not None and any(s.best.similarity >= good_enough for s in sections):
-        best = max(best, minimum_answerability)
-    if best < minimum_answerability:
-        return EvidenceSet(answerability=best)
-    least = min(NOISE * best, minimum_answerability)
+    if any(_is_good_enough(section, criteria) for section in sections):
+        best = max(best, criteria.minimum_answerability)
+    if best < criteria.minimum_answerability:
+        return [], best
+    least = min(NOISE * best, criteria.minimum_answerability)
     usable = [
         section
         for probability, section in rated
-        if probability >= least
-        or (good_enough is not None and section.best.similarity >= good_enough)
+        if probability >= least or _is_good_enough(section, criteria)
     ]
-    return EvidenceSet(_with_texts(usable, read), best)
+    return usable, best
 
 
-def _with_texts(sections: Sequence[Section], read: Read) -> tuple[Evidence, ...]:
+def _is_good_enough(section: Section, criteria: Criteria) -> bool:
+    declared = criteria.good_enough
+    return declared is not None and section.best.similarity >= declared
+
+
+def read_evidence(
+    sections: Sequence[Section], read: Callable[[Sequence[int]], Mapping[int, StoredPassage]]
+) -> tuple[Evidence, ...]:
+    """Read the texts of sections.
+
+    Args:
+        sections: What is usable.
+        read: Returns passages by row.
+    """
     texts = read([found.row for each in sections for found in (*each.found, *each.copies)])
     return tuple(
         Evidence(

@@ -93,7 +93,7 @@ def _join(found: Sequence[Candidate], earlier: Sequence[Candidate]) -> tuple[Can
     """Give candidates that the attempt before found too its reasons as well."""
     before = {candidate.row: candidate.found_by for candidate in earlier}
     return tuple(
-        candidate._replace(found_by=tuple(dict.fromkeys((*candidate.found_by, *reasons))))
+        replace(candidate, found_by=tuple(dict.fromkeys((*candidate.found_by, *reasons))))
         if (reasons := before.get(candidate.row))
         else candidate
         for candidate in found

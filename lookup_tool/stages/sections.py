@@ -5,12 +5,13 @@ others.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from lookup_tool.knowledge.search import MAX_COPIES, Candidate
 
 
-class Section(NamedTuple):
+@dataclass(slots=True)
+class Section:
     """What was found of one section, before its text is read."""
 
     found: tuple[Candidate, ...]
@@ -78,7 +79,8 @@ def _without_repetition(sections: Sequence[Section]) -> list[Section]:
         if first is None:
             kept[section.text_ids] = section
             continue
-        kept[section.text_ids] = first._replace(
+        kept[section.text_ids] = replace(
+            first,
             found_by=_united((first.found_by, section.found_by)),
             hints=_united((first.hints, section.hints)),
             copies=(*first.copies, section.best)[:MAX_COPIES],

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from case_builders import DESK, USER, agent, answers, calls, message_sources, through_agent
+from checkpoints import restore_only_known_types
 from embedders import HashEmbedder
 from langchain_core.documents import Document
 from langchain_core.tools import StructuredTool
@@ -56,12 +57,12 @@ def node(tool: StructuredTool, **options: Any) -> Any:
 # D-09 Result must survive a checkpointer
 
 
-@pytest.mark.parametrize("strict", ["false", "true"], ids=["lenient", "strict"])
+@pytest.mark.parametrize("strict", [False, True], ids=["lenient", "strict"])
 @pytest.mark.parametrize("query", ["badge", "nothing of the kind", ""])
 def test_d_09_a_checkpoint_gives_content_and_artifact_back(
-    desk: Desk, query: str, strict: str, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, query: str, strict: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LANGGRAPH_STRICT_MSGPACK", strict)
+    restore_only_known_types(monkeypatch, strict=strict)
     running = agent(desk.tool, calls({"query": query}), checkpointer=InMemorySaver())
 
     (answer,) = answers(running.invoke(USER, THREAD))

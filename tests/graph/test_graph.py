@@ -4,6 +4,7 @@ import operator
 from typing import Any
 
 import pytest
+from checkpoints import restore_only_known_types
 from conftest import Make
 from embedders import HashEmbedder
 from langgraph.checkpoint.memory import InMemorySaver
@@ -60,7 +61,7 @@ WRITES = {
         "transformed",
         "hints",
         "view",
-        "version",
+        "generation",
         "plan",
         "found",
         "terms",
@@ -133,8 +134,7 @@ def test_a_thread_carries_nothing_into_the_next_run(
     strict: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if strict:
-        monkeypatch.setenv("LANGGRAPH_STRICT_MSGPACK", "true")
+    restore_only_known_types(monkeypatch, strict=strict)
     fresh = build_lookup_graph(handbook, traces=traces)
     nodes = LookupNodes(handbook, LookupConfig(), traces, "lookup_knowledge")
     threaded = draw(nodes).compile(checkpointer=InMemorySaver())
@@ -143,6 +143,42 @@ def test_a_thread_carries_nothing_into_the_next_run(
     for query in (FALLBACK, MISS, PLAIN, "", FALLBACK):
         again = threaded.invoke({"query": query}, thread)["result"]
         assert comparable(again) == comparable(fresh.invoke({"query": query})["result"])
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "retrieve_filtered",
+        "build_evidence",
+        "retrieve_unfiltered",
+        "rerank_evidence",
+        "pack_context",
+        "assemble_result",
+        "record_trace",
+    ],
+)
+@pytest.mark.parametrize("strict", [False, True], ids=["lenient", "strict"])
+def test_a_lookup_goes_on_from_a_checkpoint_before_any_node(
+    handbook: KnowledgeBase,
+    traces: TraceStore,
+    node: str,
+    strict: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    restore_only_known_types(monkeypatch, strict=strict)
+    fresh = build_lookup_graph(handbook, traces=traces).invoke({"query": FALLBACK})["result"]
+    nodes = LookupNodes(handbook, LookupConfig(), traces, "lookup_knowledge")
+    graph = draw(nodes).compile(checkpointer=InMemorySaver(), interrupt_before=[node])
+    thread: Any = {"configurable": {"thread_id": "1"}}
+
+    stopped = graph.invoke({"query": FALLBACK}, thread)
+    resumed = 0
+    while graph.get_state(thread).next:
+        stopped = graph.invoke(None, thread)
+        resumed += 1
+
+    assert resumed >= 1
+    assert comparable(stopped["result"]) == comparable(fresh)
 
 
 def test_a_checkpoint_gives_the_result_back_as_it_was(

@@ -55,8 +55,8 @@ def test_rows_are_sorted_by_access_category_and_entry() -> None:
     ]
 
 
-def test_rows_of_one_section_have_one_number_in_the_order_of_sources() -> None:
-    assert laid_out(ENTRIES).row_sections().tolist() == [6, 0, 1, 3, 4, 5, 2]
+def test_sections_are_numbered_in_the_order_of_their_sources_public_ones_first() -> None:
+    assert laid_out(ENTRIES).row_sections().tolist() == [5, 0, 1, 2, 3, 4, 6]
 
 
 def test_a_section_with_the_source_of_an_entry_gets_another_one_and_public_ones_come_first() -> (

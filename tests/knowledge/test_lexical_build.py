@@ -76,3 +76,51 @@ def test_terms_that_are_counted_in_parts_give_the_same_files(
 
     parts = LexicalIndex.build(PASSAGES, public=3)
     assert files(parts, tmp_path / "parts") == files(whole, tmp_path / "whole")
+
+
+def test_scores_are_added_up_in_an_order_that_hidden_passages_do_not_change() -> None:
+    rng = np.random.default_rng(3)
+    words = [f"w{n}" for n in range(30)]
+    weights = 1 / np.arange(1, 31)
+
+    def text() -> str:
+        return " ".join(rng.choice(words, 12, p=weights / weights.sum()))
+
+    public = [("", text()) for _ in range(200)]
+    # Words that are rare in public are the most frequent ones of all.
+    hidden = [("", " ".join(words[:-15:-1])) for _ in range(400)]
+    alone = LexicalIndex.build(public)
+    beside_others = LexicalIndex.build([*public, *hidden], public=len(public))
+    for _ in range(50):
+        question = " ".join(rng.choice(words, 8, replace=False))
+        scores = [
+            index.matches(np.arange(len(public)), index.query_terms(question)).bm25.tolist()
+            for index in (alone, beside_others)
+        ]
+
+        assert scores[0] == scores[1]
+
+
+def test_more_than_a_byte_counts_as_its_most() -> None:
+    rows = np.arange(3)
+    index = LexicalIndex.build([("", "leave " * times) for times in (255, 256, 1000)])
+    terms = index.query_terms("leave")
+
+    scores = index.matches(rows, terms).bm25
+
+    assert scores[0] > scores[1] > scores[2] > 0  # the same count in ever longer passages
+    assert index.search(terms, [slice(0, 3)], 3).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("size", [200, 255, 256, 300, 70_000])
+def test_an_index_of_any_vocabulary_is_read_back_as_it_was(size: int, tmp_path: Path) -> None:
+    index = LexicalIndex.build([("", " ".join(f"x{n}" for n in range(size)))])
+    index.save(tmp_path / "lexical")
+    loaded = LexicalIndex.load(tmp_path / "lexical")
+
+    for word in ("x0", f"x{size - 1}", f"x{size // 2} x{size // 2 + 1}"):
+        pair = [each.matches(np.arange(1), each.query_terms(word)) for each in (index, loaded)]
+
+        assert pair[1].text.all()
+        assert pair[1].pairs.tolist() == pair[0].pairs.tolist()
+        assert pair[1].bm25.tolist() == pair[0].bm25.tolist()

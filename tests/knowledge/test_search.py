@@ -2,6 +2,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 from embedders import TableEmbedder, at_similarity
 from langchain_core.documents import Document
@@ -92,11 +93,10 @@ def test_a_candidate_tells_which_terms_stand_where() -> None:
     assert candidate == Candidate(
         row=0,
         section=0,
-        entry=0,
         text_id=candidate.text_id,
         similarity=0.2,
         bm25=candidate.bm25,
-        entry_similarity=candidate.entry_similarity,
+        entry_similarity=round(float(np.float16(0.2)), 6),
         found_by=("vector", "lexical"),
         in_text=frozenset({0, 1}),
         in_heading=frozenset({0}),
@@ -248,7 +248,29 @@ def test_rows_know_their_section_and_their_entry(tmp_path: Path) -> None:
         nobody = snapshot.store.number("none.md")
         sections, entries = snapshot.sections.tolist(), snapshot.entries.tolist()
 
-    by_source = sorted({passage.source for passage in passages.values()})
-    assert sections == [by_source.index(passages[row].source) for row in range(4)]
+    sources = ["one.md", "two.md", "two.md#b", "secret.md"]  # public ones first
+    assert sections == [sources.index(passages[row].source) for row in range(4)]
     assert entries == [numbers[0], numbers[0], numbers[1], numbers[2]]
     assert nobody is None
+
+
+def test_a_search_shows_nothing_of_what_is_not_permitted() -> None:
+    """Not even in a number or in the last digit of a score."""
+    hidden = [document(f"a{n}.md", "The badge, middle.", access=["staff"]) for n in range(9)]
+    request = SearchRequest(QUERY, also=(0, 3, 5))
+    with knowledge(DOCUMENTS) as alone, knowledge([*hidden, *DOCUMENTS]) as beside_others:
+        expected, found = search(alone, request), search(beside_others, request)
+
+    assert found == expected
+
+
+def test_rows_that_are_not_permitted_are_neither_scored_nor_read() -> None:
+    with knowledge(GUARDED) as base:
+        everyone = SearchRequest(QUERY, groups=frozenset({"board", "staff", "b"}))
+        rows = [candidate.row for candidate in base.search(everyone).candidates]
+        seen = {candidate.row for candidate in base.search(SearchRequest(QUERY)).candidates}
+        asked = base.search(SearchRequest(QUERY, also=tuple(rows)))
+        read = base.view().passages(rows)
+
+    assert len(seen) < len(rows)
+    assert {candidate.row for candidate in asked.candidates} == set(read) == seen

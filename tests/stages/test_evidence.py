@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from math import log
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,13 +17,28 @@ from lookup_tool.knowledge.lexical import QueryTerm
 from lookup_tool.knowledge.passage_store import StoredPassage
 from lookup_tool.knowledge.search import MAX_COPIES, Candidate
 from lookup_tool.stages.answerability import USUAL, Asked, answerability
-from lookup_tool.stages.evidence import NOISE, Evidence, EvidenceSet, build_evidence
+from lookup_tool.stages.evidence import (
+    NOISE,
+    Criteria,
+    Evidence,
+    EvidenceSet,
+    read_evidence,
+    usable_sections,
+)
 from lookup_tool.stages.sections import Section
 
 TERMS = query_terms("annual", "leave")
 USABLE = EvidenceConfig().minimum_answerability
 LENIENT = AnswerabilityRule(midpoint=-1.0)
-build = partial(build_evidence, read=read, minimum_answerability=USABLE, passages=USUAL)
+
+
+def build(
+    candidates: Sequence[Candidate], terms: Sequence[QueryTerm], **criteria: Any
+) -> EvidenceSet:
+    """Build evidence, by default under the shipped minimum and among the usual passages."""
+    usual = {"minimum_answerability": USABLE, "passages": USUAL}
+    sections, best = usable_sections(candidates, terms, Criteria(**{**usual, **criteria}))
+    return EvidenceSet(read_evidence(sections, read), best)
 
 
 def everything(*candidates: Candidate) -> EvidenceSet:
