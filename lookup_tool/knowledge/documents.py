@@ -22,10 +22,11 @@ MAX_VALUES = 10_000
 """Values of one document's metadata, nested ones included."""
 # Cyrillic letters that look like Latin ones.
 _LOOK_ALIKES = str.maketrans("\u0430\u0441\u0435\u0455", "aces")
-_NEAR_MISSES = frozenset(
-    {"acces", "acccess", "accesss", "accesses", "accessgroup", "accessgroups", "accesscontrol"}
-    | {"accesslist", "accessrole", "accessroles"}
+_LONGER_NAMES = frozenset(
+    {"accesses", "accessgroup", "accessgroups", "accesscontrol", "accesslist", "accessrole"}
+    | {"accessroles"}
 )
+_SLIP = regex.compile(r"(?:access){e<=1}")  # one letter too many, too few or another one
 _WORD = regex.compile(r"[\p{L}\p{N}]+")
 _SEPARATORS = regex.compile(r"[,;\n\uFF0C\u3001\uFF1B\u060C]")
 _MODULES = regex.compile(
@@ -210,7 +211,13 @@ def _looks_like_access(key: str) -> bool:
         return False
     plain = key.translate(_LOOK_ALIKES)
     parts = _WORD.findall(plain)
-    return "access" in parts or "".join(parts) in _NEAR_MISSES
+    joined = "".join(parts)
+    return (
+        "access" in parts
+        or joined in _LONGER_NAMES
+        or _SLIP.fullmatch(joined) is not None
+        or sorted(joined) == sorted("access")  # letters in another order
+    )
 
 
 def _nested_access(value: Any) -> bool:

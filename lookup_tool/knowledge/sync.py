@@ -5,7 +5,7 @@ generation what belongs to unchanged ones; what it writes is what a build from n
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from lookup_tool.config import LookupConfig, PassageConfig
 from lookup_tool.embeddings import DEFAULT, Embedder
-from lookup_tool.errors import KnowledgeError
+from lookup_tool.errors import KnowledgeDamagedError, KnowledgeError
 from lookup_tool.knowledge.build import Progress, write
 from lookup_tool.knowledge.documents import Entry, LoadProblem, LoadReport, Problems
 from lookup_tool.knowledge.folder import LoadedFile, check_folder, load_folder
@@ -24,7 +24,14 @@ from lookup_tool.knowledge.generations import remove_unused, writing
 from lookup_tool.knowledge.pending import remove_pending
 from lookup_tool.knowledge.prepared import PreparedEntry, prepare
 from lookup_tool.knowledge.previous import Previous
-from lookup_tool.knowledge.snapshot import Snapshot, damaged_files, open_current
+from lookup_tool.knowledge.snapshot import (
+    Manifest,
+    Snapshot,
+    damaged_files,
+    open_current,
+    read_manifest,
+    read_pointer,
+)
 from lookup_tool.knowledge.view import embedder_for
 
 logger = logging.getLogger(__name__)
@@ -92,8 +99,19 @@ def sync_folder(
     with writing(root):
         if not (root / "CURRENT").exists():
             return _Sync(docs, root, None, embedder, config).run(progress)
-        with closing(open_current(root)) as snapshot:
-            report = _Sync(docs, root, snapshot, embedder, config).run(progress)
+        manifest = read_manifest(root)
+        try:
+            snapshot = open_current(root)
+        except KnowledgeDamagedError as error:  # a file is missing or cut off
+            damaged = error.path.relative_to(root / read_pointer(root).generation).as_posix()
+            report = _Sync(docs, root, manifest, embedder, config).mend([damaged], progress)
+        else:
+            with closing(snapshot):
+                sync = _Sync(docs, root, manifest, embedder, config)
+                if damaged := damaged_files(snapshot):
+                    report = sync.mend(damaged, progress)
+                else:
+                    report = sync.run(progress, snapshot)
         # A sync before this one may have been killed between its switch and this.
         remove_unused(root)
         remove_pending(root)
@@ -135,7 +153,7 @@ class _Sync:
         self,
         docs: Path,
         root: Path,
-        snapshot: Snapshot | None,
+        manifest: Manifest | None,
         embedder: str | Embeddings | None,
         config: LookupConfig | None,
     ) -> None:
@@ -143,23 +161,24 @@ class _Sync:
         self._root = root
         settings = config or LookupConfig()
         self._settings = settings.passages
-        self._previous: Previous | None = None
         self._damaged: tuple[str, ...] = ()
-        if snapshot is None:
+        if manifest is None:
             self._embedder = Embedder(embedder or DEFAULT, settings.embedding)
             return
         if config is None:
-            self._settings = snapshot.manifest.passage_settings
-        self._embedder = embedder_for(root, snapshot.manifest, embedder, settings.embedding)
-        self._damaged = tuple(damaged_files(snapshot))
-        if self._damaged:
-            logger.warning("%s: %s damaged, building again", root, ", ".join(self._damaged))
-        else:
-            self._previous = Previous(snapshot, self._settings)
+            self._settings = manifest.passage_settings
+        self._embedder = embedder_for(root, manifest, embedder, settings.embedding)
 
-    def run(self, progress: Progress) -> SyncReport:
-        """Read the folder, and write a generation if anything is not as it was."""
-        previous, problems = self._previous, Problems()
+    def mend(self, damaged: Sequence[str], progress: Progress) -> SyncReport:
+        """Build everything again, and take nothing from what is damaged."""
+        logger.warning("%s: %s damaged, building again", self._root, ", ".join(damaged))
+        self._damaged = tuple(damaged)
+        return self.run(progress)
+
+    def run(self, progress: Progress, snapshot: Snapshot | None = None) -> SyncReport:
+        """Read the folder, and write a generation if anything is not as in the one before."""
+        previous = None if snapshot is None else Previous(snapshot, self._settings)
+        problems = Problems()
         files = load_folder(
             self._docs,
             problems,

@@ -26,6 +26,9 @@ OTHER_FENCES = [
 # fmt: on
 
 
+SLIPS = ["acces", "acess", "accss", "ccess", "accesss", "axcess", "accesd", "acecss", "cacess"]
+
+
 def verdict(text: str) -> tuple[Access, bool]:
     """Return who may read the entry, and whether the report has an error about access."""
     problems = Problems()
@@ -245,7 +248,7 @@ def test_frontmatter_in_the_content_of_a_document_does_not_become_public() -> No
         ';;;\n{"title": "x", "access": ["hr"]}\n;;;\nText',
         "---\nmeta.access: [hr]\n---\nText",
         "---\naccess_groups: [hr]\n---\nText",
-        "---\nacces: [hr]\n---\nText",
+        *(f"---\n{slip}: [hr]\n---\nText" for slip in SLIPS),
         "---\n\u0430ccess: [hr]\n---\nText",
         "**access**: hr\n\nText",
         "----\n" + "key: value\n" * 120 + "access: [hr]\n----\nText",
@@ -265,6 +268,8 @@ def test_access_with_any_value_in_anything_like_metadata_means_nobody(text: str)
         "# Code\n\n    access: private",
         "---\ndescription: |\n  how to\n  access: the panel\n---\nText",
         "Access: via the side door, then left.\n",
+        *(f"---\n{word}: [hr]\n---\nText" for word in ("across", "recess", "success", "assess")),
+        *(f"---\n{word}: [hr]\n---\nText" for word in ("excess", "process", "axes", "case")),
     ],
 )
 def test_a_page_that_says_access_in_passing_stays_public(text: str) -> None:

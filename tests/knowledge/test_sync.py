@@ -194,6 +194,24 @@ def test_a_sync_mends_what_is_damaged_and_spreads_nothing(docs: Path, kb: Path, 
     assert content(kb) == sound
 
 
+@pytest.mark.parametrize("name", ["vectors.npy", "passages.sqlite", "lexical/ids.npy"])
+@pytest.mark.parametrize("size", [0, 100, None], ids=["empty", "cut off", "missing"])
+def test_a_sync_mends_what_cannot_be_opened(
+    docs: Path, kb: Path, name: str, size: int | None
+) -> None:
+    sound = content(kb)
+    file = kb / "generation-1" / name
+    if size is None:
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:size])
+
+    report = synced(docs, kb)
+
+    assert (report.damaged, report.switched, report.embedded) == ((name,), True, 4)
+    assert content(kb) == sound
+
+
 def test_another_embedder_is_refused_and_nothing_is_changed(docs: Path, kb: Path) -> None:
     before = content(kb)
     (docs / "new.md").write_text("New.", encoding="utf-8")
