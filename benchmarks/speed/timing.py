@@ -4,8 +4,8 @@ What is compared keeps one thread busy and waits for nothing: processor time is 
 quiet machine, and a busy one lengthens it little.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from random import Random
 from statistics import median
 from time import perf_counter, process_time
 from typing import TypeVar
@@ -18,17 +18,18 @@ def alternate(
 ) -> dict[str, float]:
     """Time candidates on the same inputs, taking turns, so that all see the same machine.
 
-    Who begins changes with every input: what one has read, the next finds in the processor's cache.
+    The order is another one for every input: what one has read, the next finds in the processor's
+    cache, and what it needs itself, the one before has driven out.
 
     Returns:
         Median milliseconds of processor time of each candidate, over every input of every round
         but a first one.
     """
     times: dict[str, list[float]] = {name: [] for name in candidates}
-    turns = deque(candidates.items())
+    turns, rng = list(candidates.items()), Random(1)
     for number in range(rounds + 1):
         for each in inputs[: len(inputs) if number else 3]:
-            turns.rotate()
+            rng.shuffle(turns)
             for name, candidate in turns:
                 started = process_time()
                 candidate(each)
