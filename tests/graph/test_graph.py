@@ -1,6 +1,7 @@
 """The machine: its drawing, its state, and what a thread, a checkpoint and a context do to it."""
 
 import operator
+import sqlite3
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from lookup_tool import (
 )
 from lookup_tool.graph.build import draw
 from lookup_tool.graph.nodes import LookupNodes
+from lookup_tool.knowledge.passage_store import PassageStore
+from lookup_tool.knowledge.view import View
 
 PLAIN = "How many days of annual leave do I get?"
 FALLBACK = "I lost my badge, what must I do and what does a replacement cost?"
@@ -179,6 +182,26 @@ def test_a_lookup_goes_on_from_a_checkpoint_before_any_node(
 
     assert resumed >= 1
     assert comparable(stopped["result"]) == comparable(fresh)
+
+
+@pytest.mark.parametrize("query", [FALLBACK, PLAIN], ids=["filtered", "unfiltered"])
+def test_texts_that_cannot_be_read_make_it_unavailable_and_leave_a_row(
+    handbook: KnowledgeBase, traces: TraceStore, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = build_lookup_graph(handbook, traces=traces)
+
+    def damaged(*_: object) -> None:
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr(PassageStore, "passages", damaged)
+    monkeypatch.setattr(View, "verify_embedder", lambda self: None)  # reads one, too
+    result = graph.invoke({"query": query})["result"]
+
+    attempt = result.retrieval_trace.attempts[-1]
+    assert (result.evidence_status, result.found) == ("unavailable", False)
+    assert (attempt.outcome, attempt.error, attempt.evidence_count) == ("error", "DatabaseError", 0)
+    (row,) = traces.rows()
+    assert (row.evidence_status, row.retrieval_details["error"]) == ("unavailable", "DatabaseError")
 
 
 def test_a_checkpoint_gives_the_result_back_as_it_was(

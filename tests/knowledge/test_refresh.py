@@ -209,6 +209,38 @@ def test_a_lookup_that_goes_on_from_a_checkpoint_does_not_mix_generations(
             assert graph.invoke(None, options)["result"].found
 
 
+class Blinking(HashEmbedder):
+    """Gives no usable vector for some texts, but only from time to time."""
+
+    closed = False
+
+    def embed_query(self, text: str) -> list[float]:
+        blind = self.closed and "blinks" in text
+        return [0.0] * self.dimension if blind else super().embed_query(text)
+
+
+def test_a_lookup_does_not_go_on_with_rows_that_stand_elsewhere_now(tmp_path: Path) -> None:
+    """The same documents, and one passage less: every row behind it has moved."""
+    docs, embedder = tmp_path / "docs", Blinking()
+    docs.mkdir()
+    (docs / "a.md").write_text("It blinks.", encoding="utf-8")
+    (docs / "b.md").write_text("The badge.", encoding="utf-8")
+    (docs / "c.md").write_text("---\naccess: [hr]\n---\nThe secret.", encoding="utf-8")
+    with KnowledgeBase.build(docs, tmp_path / "kb", embedder=embedder) as base:
+        graph = draw(LookupNodes(base, LookupConfig(), None, "lookup")).compile(
+            checkpointer=InMemorySaver(), interrupt_before=["build_evidence"]
+        )
+        options: RunnableConfig = {"configurable": {"thread_id": "1"}}
+        graph.invoke({"query": "badge"}, options)
+        version, embedder.closed = base.version, True
+        KnowledgeBase.build(docs, tmp_path / "kb", embedder=embedder).close()
+        base.refresh()
+
+        assert (base.version, base.count()) == (version, 1)
+        with pytest.raises(KnowledgeChangedError, match="ask again"):
+            graph.invoke(None, options)
+
+
 class Asking:
     """Asks one tool from many threads and an event loop, and notes the editions of each answer."""
 
