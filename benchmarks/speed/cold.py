@@ -1,7 +1,7 @@
 """From nothing to a first answer: a process that imports, opens, answers and ends.
 
-Both sides have the same passages, vectors and embedder (wordllama), and have LangGraph imported, as
-an agent has. What is timed is the whole process, with the start of Python.
+Both sides have the same passages and embedder (wordllama), and have LangGraph imported, as an agent
+has. What is timed is the whole process, with the start of Python.
 """
 
 import subprocess

@@ -39,7 +39,7 @@ class LookupState(TypedDict, total=False):
     """The generation that this lookup uses from beginning to end; never in a checkpoint."""
 
     generation: str
-    """Hash of everything that it says of itself."""
+    """Hash of that generation's manifest."""
 
     invocation_id: str
     started: float

@@ -259,7 +259,7 @@ class KnowledgeBase:
         """
         snapshot = open_current(Path(path))
         try:
-            damaged = damaged_files(snapshot)
+            damaged = damaged_files(snapshot.folder, snapshot.manifest)
         finally:
             snapshot.close()
         if damaged:

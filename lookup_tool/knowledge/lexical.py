@@ -340,11 +340,12 @@ class LexicalIndex:
                 beside = beside[flat[beside + 1] == wanted[place + 1]]
                 beside = beside[(owner[beside + 1] == owner[beside]) & in_text[beside]]
                 found.pairs[owner[beside], place] = True
+        sizes = self._sizes[rows]
         for term in self._counted(query):
             at = np.flatnonzero(flat == term)
             counts = bounded(np.bincount(owner[at], times[at], len(rows)).astype(np.int64))
             rarity = np.float32(self._rarity(int(self._frequency[term])))
-            found.bm25[:] += rarity * bm25_weights(counts, self._sizes[rows])
+            found.bm25[:] += rarity * bm25_weights(counts, sizes)
         return found
 
 

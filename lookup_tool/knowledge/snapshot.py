@@ -247,10 +247,10 @@ def _check_sizes(folder: Path, manifest: Manifest) -> None:
             raise KnowledgeDamagedError(path, "has another size than when it was written")
 
 
-def damaged_files(snapshot: Snapshot) -> list[str]:
+def damaged_files(folder: Path, manifest: Manifest) -> list[str]:
     """Read every byte of a generation, and name the files that are not as they were written."""
-    written = snapshot.manifest.files
-    found = checksums([snapshot.folder / name for name in written])
+    written = manifest.files
+    found = checksums([folder / name for name in written])
     return [
         name
         for (name, record), sha256 in zip(written.items(), found, strict=True)

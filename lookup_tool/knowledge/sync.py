@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from lookup_tool.config import LookupConfig, PassageConfig
 from lookup_tool.embeddings import DEFAULT, Embedder
-from lookup_tool.errors import KnowledgeDamagedError, KnowledgeError
+from lookup_tool.errors import KnowledgeError
 from lookup_tool.knowledge.build import Progress, write
 from lookup_tool.knowledge.documents import Entry, LoadProblem, LoadReport, Problems
 from lookup_tool.knowledge.folder import LoadedFile, check_folder, load_folder
@@ -100,18 +100,13 @@ def sync_folder(
         if not (root / "CURRENT").exists():
             return _Sync(docs, root, None, embedder, config).run(progress)
         manifest = read_manifest(root)
-        try:
-            snapshot = open_current(root)
-        except KnowledgeDamagedError as error:  # a file is missing or cut off
-            damaged = error.path.relative_to(root / read_pointer(root).generation).as_posix()
-            report = _Sync(docs, root, manifest, embedder, config).mend([damaged], progress)
+        sync = _Sync(docs, root, manifest, embedder, config)
+        # Before it is opened: a file that is missing or cut off keeps it from opening at all.
+        if damaged := damaged_files(root / read_pointer(root).generation, manifest):
+            report = sync.mend(damaged, progress)
         else:
-            with closing(snapshot):
-                sync = _Sync(docs, root, manifest, embedder, config)
-                if damaged := damaged_files(snapshot):
-                    report = sync.mend(damaged, progress)
-                else:
-                    report = sync.run(progress, snapshot)
+            with closing(open_current(root)) as snapshot:
+                report = sync.run(progress, snapshot)
         # A sync before this one may have been killed between its switch and this.
         remove_unused(root)
         remove_pending(root)

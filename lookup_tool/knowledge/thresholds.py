@@ -54,7 +54,9 @@ def replace_thresholds(root: Path, measured: Manifest, thresholds: Thresholds) -
     with writing(root), closing(open_current(root)) as snapshot:
         if snapshot.manifest.version != measured.version:
             raise KnowledgeError(root, "was built again while it was measured; calibrate it again")
-        if damaged := damaged_files(snapshot):  # the copy would get checksums of its own
+        if damaged := damaged_files(
+            snapshot.folder, snapshot.manifest
+        ):  # the copy would get checksums of its own
             problem = f"changed since written: {', '.join(damaged)}"
             raise KnowledgeDamagedError(snapshot.folder, problem)
         now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -159,10 +159,14 @@ def _spread(best_first: Iterable[_Scored], weight: float) -> Iterable[_Scored]:
 
 def _contributions(each: _Scored, question: Question) -> tuple[ScoreContribution, ...]:
     """Say what each signal added, and why."""
-    details = {signal.name: signal.detail for signal in SIGNALS}
-    details["crowding"] = lambda block, _: f"{each.ahead} better of {block.entry}"
+
+    def detail(name: str) -> str:
+        if name == "crowding":
+            return f"{each.ahead} better of {each.block.entry}"
+        return _DETAILS[name](each.block, question)
+
     return tuple(
-        ScoreContribution(signal=name, amount=amount, detail=details[name](each.block, question))
+        ScoreContribution(signal=name, amount=amount, detail=detail(name))
         for name, amount in each.amounts
     )
 
@@ -225,6 +229,9 @@ SIGNALS = (
         lambda block, question: ", ".join(_phrases_in(block, question)[:5]),
     ),
 )
+
+
+_DETAILS = {signal.name: signal.detail for signal in SIGNALS}
 
 
 def _located(
