@@ -8,14 +8,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lookup_tool.calibration.calibrate import calibrate
     from lookup_tool.config import LookupConfig, LookupContext
     from lookup_tool.contracts import EvidenceBlock, LookupResult
     from lookup_tool.errors import LookupToolError, LookupUnavailableError
-    from lookup_tool.evaluation.calibrate import calibrate
     from lookup_tool.evaluation.evaluate import evaluate
     from lookup_tool.evaluation.questions import read_questions
     from lookup_tool.graph.app import build_lookup_graph
-    from lookup_tool.knowledge.base import KnowledgeBase
+    from lookup_tool.knowledge_base import KnowledgeBase
     from lookup_tool.retriever import LookupRetriever
     from lookup_tool.tool import create_lookup_tool
     from lookup_tool.traces import TraceStore
@@ -24,7 +24,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "EvidenceBlock": "contracts",
-    "KnowledgeBase": "knowledge.base",
+    "KnowledgeBase": "knowledge_base",
     "LookupConfig": "config",
     "LookupContext": "config",
     "LookupResult": "contracts",
@@ -33,7 +33,7 @@ _HOMES = {
     "LookupUnavailableError": "errors",
     "TraceStore": "traces",
     "build_lookup_graph": "graph.app",
-    "calibrate": "evaluation.calibrate",
+    "calibrate": "calibration.calibrate",
     "create_lookup_tool": "tool",
     "evaluate": "evaluation.evaluate",
     "read_questions": "evaluation.questions",

@@ -34,10 +34,10 @@ from lookup_tool.commands.sync import check, sync
 from lookup_tool.commands.traces import trace_app
 from lookup_tool.config import LookupConfig, LookupContext
 from lookup_tool.contracts import LookupResult
-from lookup_tool.embeddings import DEFAULT
+from lookup_tool.embedders.embedder import DEFAULT
 from lookup_tool.errors import ConfigurationError, LookupToolError
 from lookup_tool.graph.app import build_lookup_graph, open_traces
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge_base import KnowledgeBase
 from lookup_tool.server import mcp
 
 app = typer.Typer(

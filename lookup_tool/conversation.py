@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage
 from langgraph.prebuilt import ToolRuntime
 
 from lookup_tool.contracts import EvidenceStatus, LookupResult
-from lookup_tool.knowledge.tokens import fold
+from lookup_tool.text import fold
 
 LOOK_BACK = 1000
 """Latest messages that are read: an agent that goes in a circle does so soon."""

@@ -22,7 +22,7 @@ from lookup_tool.contracts import LookupResult
 from lookup_tool.errors import ConfigurationError, LookupUnavailableError
 from lookup_tool.graph.app import open_traces
 from lookup_tool.graph.lookup import Lookup
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge_base import KnowledgeBase
 from lookup_tool.traces import TraceStore
 
 NAME = "lookup_retriever"

@@ -23,7 +23,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from lookup_tool.config import as_groups
 from lookup_tool.contracts import LookupResult
 from lookup_tool.errors import ConfigurationError, MissingExtraError
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge_base import KnowledgeBase
 from lookup_tool.tool import create_lookup_tool
 
 _REFRESH = 5.0

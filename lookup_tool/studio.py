@@ -13,7 +13,7 @@ from typing import cast
 
 from lookup_tool.errors import ConfigurationError
 from lookup_tool.graph.app import build_lookup_graph
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge_base import KnowledgeBase
 from lookup_tool.traces import TraceStore
 
 _REFRESH = 5.0

@@ -19,7 +19,7 @@ from lookup_tool.errors import ConfigurationError
 from lookup_tool.graph.app import TOOL_NAME, open_traces
 from lookup_tool.graph.lookup import Lookup
 from lookup_tool.graph.progress import ReportingContext
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge_base import KnowledgeBase
 from lookup_tool.traces import TraceStore
 
 DESCRIPTION = (

@@ -18,7 +18,7 @@ Make = Callable[[Mapping[str, str], Embeddings], KnowledgeBase]
 def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an embedder be tried again at once; how long to wait is still worked out."""
     at_once = partial(Retrying, sleep=lambda seconds: None)
-    monkeypatch.setattr("lookup_tool.remote.Retrying", at_once)
+    monkeypatch.setattr("lookup_tool.embedders.remote.Retrying", at_once)
 
 
 @pytest.fixture(scope="session")

@@ -19,8 +19,9 @@ from typing import Any
 from embedders import HashEmbedder
 
 from lookup_tool import KnowledgeBase
-from lookup_tool.knowledge import build, generations, holds
-from lookup_tool.knowledge.pending import PendingVectors
+from lookup_tool.engines.local import generations, holds
+from lookup_tool.indexing import build
+from lookup_tool.indexing.pending import PendingVectors
 
 
 def killed(*_: object, **__: object) -> None:

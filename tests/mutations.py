@@ -8,7 +8,7 @@ from embedders import HashEmbedder
 from searching import search
 
 from lookup_tool import KnowledgeBase
-from lookup_tool.knowledge.search import SearchRequest
+from lookup_tool.schema import SearchRequest
 
 WORDS = (
     *("annual", "leave", "days", "manager", "approval", "badge", "door", "printer", "invoice"),

@@ -1,8 +1,7 @@
 """Searches of a knowledge base, with the passages that they find."""
 
 from lookup_tool import KnowledgeBase
-from lookup_tool.knowledge.passage_store import StoredPassage
-from lookup_tool.knowledge.search import Candidate, SearchRequest
+from lookup_tool.schema import Candidate, SearchRequest, StoredPassage
 
 
 def search(base: KnowledgeBase, request: SearchRequest) -> list[tuple[StoredPassage, Candidate]]:

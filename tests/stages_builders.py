@@ -14,13 +14,11 @@ from lookup_tool.contracts import (
     RetrievalAttempt,
     RetrievalTrace,
 )
-from lookup_tool.knowledge.lexical import QueryTerm
-from lookup_tool.knowledge.passage_store import StoredPassage
-from lookup_tool.knowledge.search import Candidate
-from lookup_tool.knowledge.tokens import fold
-from lookup_tool.knowledge.tokens import terms as terms_of
+from lookup_tool.schema import Candidate, QueryTerm, StoredPassage
 from lookup_tool.stages.evidence import Evidence
 from lookup_tool.stages.sections import Section
+from lookup_tool.text import fold
+from lookup_tool.text import terms as terms_of
 
 _PASSAGE = StoredPassage(
     row=0,

@@ -180,7 +180,7 @@ async def test_over_stdio_with_groups_of_the_operator(
 NOISY = """
 import sys
 from lookup_tool.cli import main
-from lookup_tool.knowledge.view import View
+from lookup_tool.retrieval.view import View
 
 search = View.search
 def noisy(self, request):

@@ -14,7 +14,7 @@ from langchain_tests.integration_tests import (
 from langchain_tests.unit_tests import EmbeddingsUnitTests, ToolsUnitTests
 
 from lookup_tool import KnowledgeBase, LookupRetriever, TraceStore, create_lookup_tool
-from lookup_tool.embeddings import WordLlamaEmbeddings
+from lookup_tool.embedders.wordllama import WordLlamaEmbeddings
 
 QUERY = "How many days of annual leave do I get?"
 

@@ -8,9 +8,9 @@ import pytest
 from command_line import run
 
 from lookup_tool.commands import sync as command
+from lookup_tool.engines.local.generations import writing
 from lookup_tool.errors import KnowledgeBusyError, KnowledgeNotFoundError
-from lookup_tool.knowledge.generations import writing
-from lookup_tool.knowledge.sync import SyncReport
+from lookup_tool.indexing.sync import SyncReport
 
 
 @pytest.fixture

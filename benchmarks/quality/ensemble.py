@@ -10,7 +10,7 @@ from langchain_core.retrievers import BaseRetriever
 from lookup_tool import KnowledgeBase
 from lookup_tool.evaluation.peers import FUSED, RRF_CONSTANT, rank_passages
 from lookup_tool.evaluation.questions import Question
-from lookup_tool.knowledge.passage_store import StoredPassage
+from lookup_tool.schema import StoredPassage
 
 PACKAGE = "langchain_classic"
 

@@ -17,8 +17,7 @@ from lookup_tool.evaluation.questions import GoldFinder, Question
 from lookup_tool.evaluation.report import EvaluationReport, Peer
 from lookup_tool.graph.build import draw
 from lookup_tool.graph.nodes import LookupNodes
-from lookup_tool.knowledge.hints import HintMatch
-from lookup_tool.knowledge.lexical import QueryTerm
+from lookup_tool.schema import HintMatch, QueryTerm
 from lookup_tool.stages.evidence import Evidence
 from lookup_tool.stages.rerank import rerank
 

@@ -18,7 +18,7 @@ import cold
 import lookups
 import scan
 from corpora import Corpus, CorpusEmbeddings, build, opened, questions
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge_base import KnowledgeBase
 from report import markdown
 
 try:

@@ -14,8 +14,8 @@ from time import perf_counter
 from langchain_core.documents import Document
 
 from corpora import Words
-from lookup_tool.embeddings import WordLlamaEmbeddings
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.embedders.wordllama import WordLlamaEmbeddings
+from lookup_tool.knowledge_base import KnowledgeBase
 
 PASSAGES = 10_000
 ROUNDS = 7

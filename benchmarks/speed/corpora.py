@@ -15,15 +15,13 @@ from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
 from lookup_tool.config import PassageConfig
-from lookup_tool.embeddings import Embedder
-from lookup_tool.knowledge.base import KnowledgeBase
-from lookup_tool.knowledge.build import write
-from lookup_tool.knowledge.documents import Problems
-from lookup_tool.knowledge.generations import writing
-from lookup_tool.knowledge.hints import Phrase
-from lookup_tool.knowledge.passages import Passage
-from lookup_tool.knowledge.prepared import PreparedEntry
-from lookup_tool.knowledge.snapshot import open_current
+from lookup_tool.documents.entries import Problems
+from lookup_tool.embedders.embedder import Embedder
+from lookup_tool.engines.local.generations import writing
+from lookup_tool.engines.local.snapshot import open_current
+from lookup_tool.indexing.build import write
+from lookup_tool.knowledge_base import KnowledgeBase
+from lookup_tool.schema import Passage, Phrase, PreparedEntry
 
 CATEGORIES = 20
 PASSAGES_PER_ENTRY = 5

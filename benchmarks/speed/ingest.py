@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 
 from corpora import Corpus, CorpusEmbeddings, Words
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge_base import KnowledgeBase
 
 FILES = 5_000
 SECTIONS = 3

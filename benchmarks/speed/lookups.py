@@ -15,9 +15,9 @@ import faiss
 import numpy as np
 
 from corpora import CorpusEmbeddings, Question
+from lookup_tool.engines.local.segments import Where
 from lookup_tool.graph.app import build_lookup_graph
-from lookup_tool.knowledge.base import KnowledgeBase
-from lookup_tool.knowledge.segments import Where
+from lookup_tool.knowledge_base import KnowledgeBase
 from lookup_tool.tool import create_lookup_tool
 from timing import alternate, timed
 

@@ -6,8 +6,8 @@ import faiss
 import numpy as np
 
 from corpora import Question
-from lookup_tool.knowledge.base import KnowledgeBase
-from lookup_tool.knowledge.segments import Where
+from lookup_tool.engines.local.segments import Where
+from lookup_tool.knowledge_base import KnowledgeBase
 from timing import alternate
 
 K = 50

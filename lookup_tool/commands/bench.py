@@ -19,7 +19,7 @@ from lookup_tool.contracts import LookupResult
 from lookup_tool.errors import ConfigurationError
 from lookup_tool.evaluation.questions import read_questions
 from lookup_tool.graph.app import build_lookup_graph
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge_base import KnowledgeBase
 from lookup_tool.traces import IN_MEMORY
 
 TITLES = 200

@@ -8,13 +8,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from lookup_tool.calibration.calibrate import calibrate as measure
+from lookup_tool.calibration.report import Calibration, State
 from lookup_tool.commands.console import Groups, bars, out
 from lookup_tool.commands.plots import check_plot, plot_calibration
 from lookup_tool.config import as_groups
-from lookup_tool.evaluation.calibrate import calibrate as measure
-from lookup_tool.evaluation.calibration import Calibration, State
 from lookup_tool.evaluation.questions import read_questions
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge_base import KnowledgeBase
 
 
 def calibrate(  # noqa: PLR0913 - the options of one command

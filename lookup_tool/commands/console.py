@@ -18,8 +18,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from lookup_tool.knowledge.build import Progress as BuildProgress
-from lookup_tool.knowledge.documents import LoadReport
+from lookup_tool.indexing.build import Progress as BuildProgress
+from lookup_tool.schema import LoadReport
 
 _PIPED_WIDTH = 160
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PIPED_WIDTH)

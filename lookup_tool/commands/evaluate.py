@@ -15,7 +15,7 @@ from lookup_tool.errors import ConfigurationError
 from lookup_tool.evaluation.evaluate import evaluate as measure
 from lookup_tool.evaluation.questions import read_questions
 from lookup_tool.evaluation.report import LESS_IS_BETTER, METRICS, EvaluationReport, Peer
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge_base import KnowledgeBase
 
 _MAX_NAMES = 5
 

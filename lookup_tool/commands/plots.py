@@ -3,8 +3,8 @@
 import importlib
 from pathlib import Path
 
+from lookup_tool.calibration.report import Calibration
 from lookup_tool.errors import ConfigurationError, MissingExtraError
-from lookup_tool.evaluation.calibration import Calibration
 
 
 def check_plot(path: Path) -> None:

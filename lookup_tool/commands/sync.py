@@ -19,8 +19,8 @@ from lookup_tool.commands.console import (
     print_problems,
 )
 from lookup_tool.errors import KnowledgeNotFoundError, LookupToolError, MissingExtraError
-from lookup_tool.knowledge.base import KnowledgeBase
-from lookup_tool.knowledge.sync import SyncReport
+from lookup_tool.indexing.sync import SyncReport
+from lookup_tool.knowledge_base import KnowledgeBase
 
 _LOOK_AGAIN_MS = 5_000
 """After this long without a change, what failed is tried again."""

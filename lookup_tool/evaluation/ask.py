@@ -25,8 +25,8 @@ from lookup_tool.evaluation.lost import Lookups, where_lost
 from lookup_tool.evaluation.peers import rank_passages
 from lookup_tool.evaluation.questions import Gold, GoldFinder, Question
 from lookup_tool.evaluation.report import Lost, Peer
-from lookup_tool.knowledge.base import KnowledgeBase
-from lookup_tool.knowledge.documents import category_key
+from lookup_tool.knowledge_base import KnowledgeBase
+from lookup_tool.text import category_key
 
 Progress = Callable[[int, int], None]
 

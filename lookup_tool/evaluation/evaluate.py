@@ -8,7 +8,7 @@ from lookup_tool.evaluation.metrics import require_metrics
 from lookup_tool.evaluation.questions import Question
 from lookup_tool.evaluation.report import EvaluationReport, Peer
 from lookup_tool.evaluation.summary import summarize
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge_base import KnowledgeBase
 
 
 def evaluate(  # noqa: PLR0913 - the options of the one way in

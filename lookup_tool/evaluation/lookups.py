@@ -11,8 +11,8 @@ from lookup_tool.errors import LookupToolError
 from lookup_tool.graph.app import TOOL_NAME
 from lookup_tool.graph.build import draw
 from lookup_tool.graph.nodes import LookupNodes
-from lookup_tool.knowledge.base import KnowledgeBase
-from lookup_tool.knowledge.passage_store import StoredPassage
+from lookup_tool.knowledge_base import KnowledgeBase
+from lookup_tool.schema import StoredPassage
 
 RANKED_BLOCKS = 100
 """Blocks that are ranked for measuring: sections of enough entries that ten can be told apart."""

@@ -8,9 +8,8 @@ that ten different entries can be told apart; the fusion takes the first 50 pass
 from collections.abc import Callable, Mapping, Sequence
 
 from lookup_tool.evaluation.report import Peer
-from lookup_tool.knowledge.base import KnowledgeBase
-from lookup_tool.knowledge.passage_store import StoredPassage
-from lookup_tool.knowledge.search import Candidate, SearchRequest
+from lookup_tool.knowledge_base import KnowledgeBase
+from lookup_tool.schema import Candidate, SearchRequest, StoredPassage
 
 DEPTH = 200
 FUSED = 50

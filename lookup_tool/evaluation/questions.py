@@ -19,11 +19,11 @@ from pydantic import (
     model_validator,
 )
 
+from lookup_tool.documents.passages import slug_of
 from lookup_tool.errors import ConfigurationError, SourceNotFoundError
-from lookup_tool.knowledge.base import KnowledgeBase
-from lookup_tool.knowledge.documents import category_key
-from lookup_tool.knowledge.passage_store import StoredEntry
-from lookup_tool.knowledge.passages import slug_of
+from lookup_tool.knowledge_base import KnowledgeBase
+from lookup_tool.schema import StoredEntry
+from lookup_tool.text import category_key
 
 SUFFIXES = ("", ".md", ".markdown", ".mdx")
 

@@ -19,7 +19,7 @@ from lookup_tool.evaluation.report import (
     Peer,
     QuestionReport,
 )
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge_base import KnowledgeBase
 
 Scores = Mapping[str, Mapping[str, float]]
 """For each metric, its value for each question that it is measured on, by id."""

@@ -9,7 +9,7 @@ from lookup_tool.config import LookupConfig, LookupContext
 from lookup_tool.graph.build import draw
 from lookup_tool.graph.nodes import LookupNodes
 from lookup_tool.graph.state import LookupInput, LookupOutput, LookupState
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge_base import KnowledgeBase
 from lookup_tool.traces import IN_MEMORY, TraceStore
 
 LookupGraph = CompiledStateGraph[LookupState, LookupContext, LookupInput, LookupOutput]

@@ -14,7 +14,7 @@ from lookup_tool.config import LookupConfig, LookupContext
 from lookup_tool.contracts import HintSummary, LookupResult, RetrievalTrace
 from lookup_tool.graph.build import draw
 from lookup_tool.graph.nodes import LookupNodes
-from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.knowledge_base import KnowledgeBase
 from lookup_tool.stages.assemble import Findings, assemble
 from lookup_tool.stages.record import record
 from lookup_tool.stages.transform import transform

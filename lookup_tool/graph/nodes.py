@@ -21,11 +21,9 @@ from lookup_tool.contracts import (
 from lookup_tool.errors import ConfigurationError, KnowledgeChangedError
 from lookup_tool.graph.progress import Node
 from lookup_tool.graph.state import LookupState
-from lookup_tool.knowledge.base import KnowledgeBase
-from lookup_tool.knowledge.hints import HintKind, QueryHints
-from lookup_tool.knowledge.search import SearchRequest, SearchResult
-from lookup_tool.knowledge.vectors import DIGITS
-from lookup_tool.knowledge.view import View
+from lookup_tool.knowledge_base import KnowledgeBase
+from lookup_tool.retrieval.view import View
+from lookup_tool.schema import DIGITS, HintKind, QueryHints, SearchRequest, SearchResult
 from lookup_tool.stages.assemble import Findings, assemble
 from lookup_tool.stages.evidence import (
     Criteria,

@@ -17,10 +17,8 @@ from lookup_tool.contracts import (
     RetrievalAttempt,
     StageTiming,
 )
-from lookup_tool.knowledge.hints import QueryHints
-from lookup_tool.knowledge.lexical import QueryTerm
-from lookup_tool.knowledge.search import SearchResult
-from lookup_tool.knowledge.view import View
+from lookup_tool.retrieval.view import View
+from lookup_tool.schema import QueryHints, QueryTerm, SearchResult
 from lookup_tool.stages.evidence import EvidenceSet
 from lookup_tool.stages.transform import Plan, TransformedQuery
 

@@ -9,10 +9,9 @@ from functools import lru_cache
 from math import exp, log, sqrt
 from typing import NamedTuple, Self
 
-from lookup_tool.embeddings import AnswerabilityRule
-from lookup_tool.knowledge.lexical import QueryTerm
-from lookup_tool.knowledge.tokens import terms as terms_of
+from lookup_tool.schema import AnswerabilityRule, QueryTerm
 from lookup_tool.stages.sections import Section
+from lookup_tool.text import terms as terms_of
 
 CHANCE = 0.1
 """Standard deviation of the similarity between a question and unrelated passages: measured as .08

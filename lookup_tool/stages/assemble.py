@@ -13,10 +13,10 @@ from lookup_tool.contracts import (
     RerankTrace,
     RetrievalTrace,
 )
-from lookup_tool.knowledge.lexical import QueryTerm
-from lookup_tool.knowledge.tokens import terms as terms_of
+from lookup_tool.schema import QueryTerm
 from lookup_tool.stages.evidence import Evidence
 from lookup_tool.stages.pack import contents
+from lookup_tool.text import terms as terms_of
 
 MAX_MISSING = 20
 

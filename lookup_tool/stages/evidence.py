@@ -6,11 +6,7 @@ Which sections are usable, `answerability.py` decides; texts are read only of th
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lookup_tool.embeddings import AnswerabilityRule
-from lookup_tool.knowledge.lexical import QueryTerm
-from lookup_tool.knowledge.passage_store import StoredPassage
-from lookup_tool.knowledge.passages import GAP
-from lookup_tool.knowledge.search import Candidate
+from lookup_tool.schema import GAP, AnswerabilityRule, Candidate, QueryTerm, StoredPassage
 from lookup_tool.stages.answerability import Asked, answerability
 from lookup_tool.stages.sections import Section, sections_of
 

@@ -12,7 +12,7 @@ import regex
 
 from lookup_tool.config import PackConfig
 from lookup_tool.contracts import ContextPack, EvidenceBlock, IncludedSource, OmittedSource
-from lookup_tool.knowledge.tokens import approximate_tokens
+from lookup_tool.text import approximate_tokens
 
 CUT = " [cut]"
 """Marks content that was cut to fit."""

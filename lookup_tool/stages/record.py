@@ -7,7 +7,7 @@ from typing import Any
 from lookup_tool.config import RecordConfig
 from lookup_tool.contracts import EvidenceBlock, HintSummary, LookupResult, RetrievalAttempt
 from lookup_tool.errors import TraceStoreError
-from lookup_tool.knowledge.tokens import encodable
+from lookup_tool.text import encodable
 from lookup_tool.traces import TraceRow, TraceStore
 
 logger = logging.getLogger(__name__)

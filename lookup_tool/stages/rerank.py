@@ -18,12 +18,10 @@ from lookup_tool.contracts import (
     RerankTrace,
     ScoreContribution,
 )
-from lookup_tool.knowledge.hints import HintMatch
-from lookup_tool.knowledge.lexical import QueryTerm
-from lookup_tool.knowledge.tokens import terms as terms_of
-from lookup_tool.knowledge.vectors import DIGITS
+from lookup_tool.schema import DIGITS, HintMatch, QueryTerm
 from lookup_tool.stages.answerability import Asked
 from lookup_tool.stages.evidence import Evidence
+from lookup_tool.text import terms as terms_of
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 from lookup_tool.contracts import AttemptOutcome, FallbackReason, RetrievalAttempt
-from lookup_tool.knowledge.search import Candidate, SearchRequest, SearchResult
-from lookup_tool.knowledge.vectors import DIGITS
+from lookup_tool.schema import DIGITS, Candidate, SearchRequest, SearchResult
 
 logger = logging.getLogger(__name__)
 

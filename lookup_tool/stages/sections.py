@@ -7,7 +7,7 @@ others.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from lookup_tool.knowledge.search import MAX_COPIES, Candidate
+from lookup_tool.schema import MAX_COPIES, Candidate
 
 
 @dataclass(slots=True)

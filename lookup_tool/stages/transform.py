@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lookup_tool.config import LookupConfig, QueryConfig
-from lookup_tool.knowledge.hints import QueryHints
-from lookup_tool.knowledge.tokens import bound, encodable, visible
+from lookup_tool.schema import QueryHints
+from lookup_tool.text import bound, encodable, visible
 
 Plan = Literal["category_filter", "no_filter", "no_search"]
 

@@ -118,7 +118,7 @@ done["world"] = [a == b for a, b in zip(before, world())]
 
 from langchain_core.documents import Document
 from lookup_tool import KnowledgeBase, TraceStore, build_lookup_graph, create_lookup_tool
-from lookup_tool.embeddings import Embedder
+from lookup_tool.embedders.embedder import Embedder
 done["missing"] = {}
 for name in ("huggingface:some/model", "openai:some-model"):
     try:

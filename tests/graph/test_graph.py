@@ -20,10 +20,10 @@ from lookup_tool import (
     TraceStore,
     build_lookup_graph,
 )
+from lookup_tool.engines.local.passage_store import PassageStore
 from lookup_tool.graph.build import draw
 from lookup_tool.graph.nodes import LookupNodes
-from lookup_tool.knowledge.passage_store import PassageStore
-from lookup_tool.knowledge.view import View
+from lookup_tool.retrieval.view import View
 
 PLAIN = "How many days of annual leave do I get?"
 FALLBACK = "I lost my badge, what must I do and what does a replacement cost?"

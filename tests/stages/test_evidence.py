@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 from stages_builders import candidate, evidence, passage, query_terms, read
 
 from lookup_tool.config import EvidenceConfig
-from lookup_tool.embeddings import AnswerabilityRule
-from lookup_tool.knowledge.lexical import QueryTerm
-from lookup_tool.knowledge.passage_store import StoredPassage
-from lookup_tool.knowledge.search import MAX_COPIES, Candidate
+from lookup_tool.schema import MAX_COPIES, AnswerabilityRule, Candidate, QueryTerm, StoredPassage
 from lookup_tool.stages.answerability import USUAL, Asked, answerability
 from lookup_tool.stages.evidence import (
     NOISE,

@@ -11,11 +11,11 @@ from stages_builders import evidence, query_terms
 
 from lookup_tool.config import RerankConfig
 from lookup_tool.contracts import LineRange, RerankEntry, RerankTrace, ScoreContribution
-from lookup_tool.knowledge.hints import HintMatch, phrase_key
-from lookup_tool.knowledge.lexical import QueryTerm
-from lookup_tool.knowledge.tokens import surface_terms
+from lookup_tool.documents.phrases import phrase_key
+from lookup_tool.schema import HintMatch, QueryTerm
 from lookup_tool.stages.evidence import Evidence
 from lookup_tool.stages.rerank import SIGNALS, rerank
+from lookup_tool.text import surface_terms
 
 NAMES = tuple(signal.name for signal in SIGNALS)
 TERMS = (

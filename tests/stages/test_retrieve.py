@@ -6,7 +6,7 @@ import pytest
 from stages_builders import attempt, candidate, passage, query_terms
 
 from lookup_tool.contracts import RetrievalAttempt
-from lookup_tool.knowledge.search import Candidate, SearchRequest, SearchResult
+from lookup_tool.schema import Candidate, SearchRequest, SearchResult
 from lookup_tool.stages.retrieve import FALLBACKS, Retrieved, retrieve
 
 FILTERED = SearchRequest("leave", category="hr")

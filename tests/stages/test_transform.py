@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lookup_tool.config import HintsConfig, LookupConfig, QueryConfig, RetrievalConfig
-from lookup_tool.knowledge.hints import QueryHints
+from lookup_tool.schema import QueryHints
 from lookup_tool.stages.transform import TransformedQuery, bound, plan, transform
 
 INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u2060\ufe0f\ufeff"

@@ -1,0 +1,1 @@
+"""Measures the thresholds that fit a corpus and an embedder."""

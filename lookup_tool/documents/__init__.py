@@ -1,0 +1,1 @@
+"""From files and LangChain documents to entries, cut into passages."""

@@ -1,0 +1,1 @@
+"""Where generations of a corpus live, and how a lookup reads one."""

@@ -1,0 +1,1 @@
+"""The engine in a folder: files that are mapped into memory."""

@@ -1,0 +1,187 @@
+"""The texts, entries and phrases of one generation, in one read-only SQLite file."""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lookup_tool.retrieval.hints import MAX_TITLES, longest_first, ngrams
+from lookup_tool.schema import HintMatch, QueryHints, StoredEntry, StoredPassage
+from lookup_tool.text import atoms
+
+
+class PassageStore:
+    """Reads one generation's file; safe to use from many threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
+        )
+        self._lock = threading.Lock()
+        try:  # SQLite reads nothing until it is asked
+            self._all("SELECT count(*) FROM sqlite_master", [])
+        except sqlite3.Error:
+            self._connection.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._connection.close()
+
+    def passages(self, rows: Sequence[int]) -> dict[int, StoredPassage]:
+        """Return passages by row."""
+        found = self._all(
+            """SELECT p.row, e.source, p.source, e.title, e.category, p.breadcrumb, p.text, p.lead,
+                      p.joint, p.start_line, p.end_line
+               FROM json_each(?) wanted JOIN passages p ON p.row = wanted.value
+               JOIN entries e ON e.id = p.entry""",
+            [json.dumps(list(rows))],
+        )
+        # One text for the parser: there are many small ones.
+        breadcrumbs = json.loads(f"[{','.join(record[5] for record in found)}]")
+        return {
+            row: StoredPassage(row, entry, source, title, category, tuple(breadcrumb), *rest)
+            for (row, entry, source, title, category, _, *rest), breadcrumb in zip(
+                found, breadcrumbs, strict=True
+            )
+        }
+
+    def entry(self, source: str, access: Sequence[int]) -> StoredEntry | None:
+        """Return the entry, or one section of it, that has this source; None if not permitted."""
+        record = self._all(
+            """SELECT e.id, e.source, e.title, e.category, e.metadata FROM entries e
+               WHERE e.access IN (SELECT value FROM json_each(?))
+                 AND e.id IN (SELECT id FROM entries WHERE source = ?
+                              UNION SELECT entry FROM passages WHERE source = ?)""",
+            [json.dumps(list(access)), source, source],
+        )
+        if not record:
+            return None
+        number, own, title, category, metadata = record[0]
+        rows = self._all(
+            "SELECT row FROM passages WHERE entry = ? AND (? OR source = ?) ORDER BY row",
+            [number, source == own, source],
+        )
+        passages = self.passages([row for (row,) in rows])
+        return StoredEntry(
+            own, title, category, json.loads(metadata), tuple(passages[row] for (row,) in rows)
+        )
+
+    def titles(self, count: int, access: Sequence[int]) -> list[str]:
+        """Return titles of permitted entries, at most so many, at equal distances."""
+        found = self._all(
+            """SELECT title FROM entries WHERE access IN (SELECT value FROM json_each(?))
+               ORDER BY id""",
+            [json.dumps(list(access))],
+        )
+        step = max(1, -(-len(found) // count))
+        return [title for (title,) in found[::step]]
+
+    def hints(self, query: str, access: Sequence[int]) -> QueryHints:
+        """Recognize phrases in a query; what is not permitted does not exist.
+
+        The category to filter by is left open: that takes the texts, too.
+
+        Args:
+            query: Any text.
+            access: Numbers of the access sets that the caller may read.
+        """
+        found = atoms(query)
+        longest = self._all(
+            """SELECT atom, longest FROM starts WHERE atom IN (SELECT value FROM json_each(?))""",
+            [json.dumps(found)],
+        )
+        grams = ngrams(found, dict(longest))
+        keys = json.dumps([key for _, _, key in grams])
+        permitted = json.dumps(list(access))
+        known = self._all(
+            """SELECT f.key, f.kind, min(f.text), e.category_key, min(e.category)
+               FROM phrases f JOIN entries e ON e.id = f.entry
+               WHERE f.key IN (SELECT value FROM json_each(?))
+                 AND e.access IN (SELECT value FROM json_each(?))
+               GROUP BY f.key, f.kind, e.category_key
+               UNION ALL
+               SELECT key, 'category', min(text), category_key, min(text) FROM categories
+               WHERE key IN (SELECT value FROM json_each(?))
+                 AND access IN (SELECT value FROM json_each(?))
+               GROUP BY key, category_key
+               ORDER BY 1, 2, 4""",
+            [keys, permitted, keys, permitted],
+        )
+        picked = longest_first(grams, {key for key, *_ in known})
+        matches = _merge(known, picked)
+        if not matches:
+            return QueryHints()
+        entries = self._all(
+            """SELECT count(DISTINCT e.id), NULL FROM phrases f JOIN entries e ON e.id = f.entry
+               WHERE f.key IN (SELECT value FROM json_each(?1))
+                 AND e.access IN (SELECT value FROM json_each(?2))
+               UNION ALL SELECT * FROM (
+               SELECT DISTINCT NULL, e.title FROM phrases f JOIN entries e ON e.id = f.entry
+               WHERE f.key IN (SELECT value FROM json_each(?1))
+                 AND e.access IN (SELECT value FROM json_each(?2))
+               ORDER BY e.source LIMIT ?3)""",
+            [json.dumps(picked), permitted, MAX_TITLES],
+        )
+        return QueryHints(
+            matches=matches,
+            titles=tuple(title for _, title in entries[1:]),
+            entry_count=entries[0][0],
+        )
+
+    def entry_hints(
+        self, keys: Iterable[str], categories: Iterable[str], entries: Iterable[int]
+    ) -> dict[int, tuple[str, ...]]:
+        """Return which recognized phrases the metadata of entries hold.
+
+        Args:
+            keys: Keys of phrases.
+            categories: Keys of categories.
+            entries: Numbers of entries.
+
+        Returns:
+            For each of these entries that has any, `kind:text` of its phrases, as their author
+            wrote them, and of its category.
+        """
+        found = self._all(
+            """SELECT entry, kind, text FROM (
+                   SELECT f.entry, f.kind, f.text FROM json_each(?1) wanted
+                   JOIN phrases f ON f.key = wanted.value
+                   WHERE f.entry IN (SELECT value FROM json_each(?3))
+                   UNION ALL
+                   SELECT e.id, 'category', e.category FROM json_each(?3) wanted
+                   JOIN entries e ON e.id = wanted.value
+                   WHERE e.category_key IN (SELECT value FROM json_each(?2)))
+               ORDER BY entry, kind = 'category', kind, text""",
+            [json.dumps(list(keys)), json.dumps(list(categories)), json.dumps(list(entries))],
+        )
+        hints: dict[int, tuple[str, ...]] = {}
+        for entry, kind, text in found:
+            hints[entry] = (*hints.get(entry, ()), f"{kind}:{text}")
+        return hints
+
+    def number(self, source: str) -> int | None:
+        """Return the number of the entry with this source; None if there is none."""
+        found = self._all("SELECT id FROM entries WHERE source = ?", [source])
+        return found[0][0] if found else None
+
+    def _all(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._connection.execute(statement, parameters).fetchall()
+
+
+def _merge(found: Iterable[tuple[Any, ...]], picked: Sequence[str]) -> tuple[HintMatch, ...]:
+    """Gather the categories of each (phrase, kind), in the order of the picked phrases."""
+    merged: dict[tuple[str, str], HintMatch] = {}
+    for key, kind, text, category, name in found:
+        before = merged.get((key, kind), HintMatch(kind, text, key, ()))
+        merged[key, kind] = replace(
+            before, categories=(*before.categories, category), names=(*before.names, name)
+        )
+    order = {key: place for place, key in enumerate(picked)}
+    kept = [match for match in merged.values() if match.key in order]
+    return tuple(sorted(kept, key=lambda match: order[match.key]))

@@ -1,0 +1,1 @@
+"""From a folder of documents to a new generation."""

@@ -1,1 +1,0 @@
-"""The knowledge base: from documents to searchable generations on disk."""

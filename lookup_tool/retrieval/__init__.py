@@ -1,0 +1,1 @@
+"""Searching a generation: hints, candidates, and the view of one caller."""

@@ -1,0 +1,323 @@
+"""A sync ends where a build from nothing ends, and computes only what has changed."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from embedders import HashEmbedder, TableEmbedder
+from langchain_core.documents import Document
+from mutations import WORDS, Documents, SometimesBlind, content, found
+from searching import search, texts
+
+from lookup_tool import KnowledgeBase, LookupConfig
+from lookup_tool.config import PassageConfig
+from lookup_tool.documents import prepared
+from lookup_tool.engines.local.generations import writing
+from lookup_tool.errors import (
+    EmbedderMismatchError,
+    KnowledgeBusyError,
+    KnowledgeError,
+    KnowledgeNotFoundError,
+)
+from lookup_tool.indexing.sync import SyncReport
+from lookup_tool.schema import SearchRequest
+
+LEAVE = "---\ntitle: Leave\n---\n# Leave\n\nYou get 25 days.\n\n## Asking\n\nAsk your manager.\n"
+PAY = "---\naccess: [board]\n---\n# Pay\n\nThe bonus is 10 %.\n"
+BROKEN = "---\ntitle: a: b\n---\nA rule.\n"
+
+
+class Counting(HashEmbedder):
+    """Remembers which texts it embedded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.documents: list[str] = []
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.documents += texts
+        return super().embed_documents(texts)
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name, text in {"leave.md": LEAVE, "pay.md": PAY, "broken.md": BROKEN}.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def kb(docs: Path, tmp_path: Path) -> Path:
+    KnowledgeBase.build(docs, tmp_path / "kb", embedder=Counting()).close()
+    return tmp_path / "kb"
+
+
+def synced(docs: Path, kb: Path, embedder: HashEmbedder | None = None) -> SyncReport:
+    return KnowledgeBase.sync(docs, kb, embedder=embedder or Counting())
+
+
+def test_fifty_random_changes_leave_what_a_build_from_nothing_would(tmp_path: Path) -> None:
+    documents, blind = Documents(tmp_path / "docs", seed=5), SometimesBlind()
+    kb, fresh = tmp_path / "kb", tmp_path / "fresh"
+    for number in range(50):
+        documents.mutate()
+        report = KnowledgeBase.sync(documents.root, kb, embedder=blind)
+        with KnowledgeBase.build(documents.root, fresh, embedder=blind) as built:
+            assert (report.version, report.passages) == (built.version, built.manifest.passages)
+            assert set(report.load.problems) == set(built.report.problems)
+        assert content(kb) == content(fresh)
+        query = WORDS[number % len(WORDS)]
+        assert found(kb, query) == found(fresh, query)
+
+
+def test_nothing_changed_writes_nothing_and_says_what_was_wrong_before(
+    docs: Path, kb: Path
+) -> None:
+    before = sorted((path, path.stat().st_mtime_ns) for path in kb.rglob("*.*"))
+    embedder = Counting()
+
+    report = synced(docs, kb, embedder)
+
+    assert (report.switched, report.embedded, embedder.documents) == (False, 0, [])
+    assert [(p.path, p.level) for p in report.load.problems] == [("broken.md", "warning")]
+    assert sorted((path, path.stat().st_mtime_ns) for path in kb.rglob("*.*")) == before
+
+
+def test_every_kind_of_change_is_told_and_costs_what_is_new(docs: Path, kb: Path) -> None:
+    (docs / "leave.md").write_text(LEAVE.replace("25", "28"), encoding="utf-8")
+    (docs / "pay.md").rename(docs / "bonus.md")
+    (docs / "broken.md").unlink()
+    (docs / "new.md").write_text("# Bikes\n\nPark them outside.\n", encoding="utf-8")
+    embedder = Counting()
+
+    report = synced(docs, kb, embedder)
+
+    assert (report.added, report.changed, report.removed, report.renamed) == (
+        ("new.md",),
+        ("leave.md",),
+        ("broken.md",),
+        (("pay.md", "bonus.md"),),
+    )
+    assert (report.switched, report.embedded, report.passages) == (True, 2, 4)
+    probe = "a: b\n\nA rule."  # the first passage that is stored is embedded again
+    assert embedder.documents == [
+        probe,
+        "Leave\n\nYou get 28 days.",
+        "Bikes\n\nPark them outside.",
+    ]
+
+
+def test_a_change_that_embeds_nothing_does_not_need_the_embedder(docs: Path, kb: Path) -> None:
+    (docs / "broken.md").unlink()
+    embedder = Counting()
+
+    assert synced(docs, kb, embedder).removed == ("broken.md",)
+    assert embedder.documents == []
+
+
+def test_what_is_gone_cannot_be_found(docs: Path, kb: Path) -> None:
+    (docs / "leave.md").write_text(LEAVE.replace("25 days", "nothing"), encoding="utf-8")
+    synced(docs, kb)
+
+    with KnowledgeBase.open(kb, embedder=HashEmbedder()) as base:
+        found = texts(base, "25 days")
+
+    assert "You get nothing." in found
+    assert all("25" not in text for text in found)
+    stored = b"".join(path.read_bytes() for path in kb.rglob("*") if path.is_file())
+    assert b"25 days" not in stored
+
+
+def test_an_entry_that_closes_or_opens_moves_behind_the_wall_or_out(docs: Path, kb: Path) -> None:
+    (docs / "leave.md").write_text("---\naccess: [hr]\n---\n" + LEAVE[20:], encoding="utf-8")
+    (docs / "pay.md").write_text(PAY.replace("access: [board]", "owner: x"), encoding="utf-8")
+    synced(docs, kb)
+
+    with KnowledgeBase.open(kb, embedder=HashEmbedder()) as base:
+        public = {passage.entry for passage, _ in search(base, SearchRequest("bonus days"))}
+
+    assert public == {"pay.md", "broken.md"}
+
+
+def test_a_sync_builds_where_there_is_nothing(docs: Path, tmp_path: Path) -> None:
+    report = synced(docs, tmp_path / "kb")
+
+    assert report.added == ("broken.md", "leave.md", "pay.md")
+    assert (report.switched, report.embedded, report.passages) == (True, 4, 4)
+
+
+def test_documents_of_another_origin_are_replaced(docs: Path, tmp_path: Path) -> None:
+    documents = [Document("Old.", metadata={"source": "leave.md"})]
+    kb = tmp_path / "kb"
+    KnowledgeBase.from_documents(documents, into=kb, embedder=HashEmbedder()).close()
+
+    report = synced(docs, kb)
+
+    assert (report.changed, report.added) == (("leave.md",), ("broken.md", "pay.md"))
+
+
+def test_a_sync_cuts_as_the_knowledge_base_was_cut_unless_told(docs: Path, tmp_path: Path) -> None:
+    (docs / "long.md").write_text("\n\n".join(["word " * 40] * 9), encoding="utf-8")
+    small = LookupConfig(passages=PassageConfig(max_tokens=60, min_tokens=10))
+    kb = tmp_path / "kb"
+    KnowledgeBase.build(docs, kb, embedder=Counting(), config=small).close()
+
+    assert not synced(docs, kb).switched
+    report = KnowledgeBase.sync(docs, kb, embedder=Counting(), config=LookupConfig())
+    assert (report.switched, report.changed) == (True, ())
+    KnowledgeBase.build(docs, tmp_path / "fresh", embedder=Counting()).close()
+    assert content(kb) == content(tmp_path / "fresh")
+
+
+def test_what_other_libraries_cut_is_cut_again_and_its_vectors_stay(
+    docs: Path, kb: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared, "unidata_version", "99.0")
+
+    report = synced(docs, kb)
+
+    assert (report.switched, report.embedded) == (True, 0)
+    assert KnowledgeBase.check(kb).made_by.endswith("Unicode 99.0")
+
+
+@pytest.mark.parametrize("name", ["vectors.npy", "passages.sqlite", "lexical/ids.npy"])
+def test_a_sync_mends_what_is_damaged_and_spreads_nothing(docs: Path, kb: Path, name: str) -> None:
+    sound = content(kb)
+    file = kb / "generation-1" / name
+    file.write_bytes(file.read_bytes()[:-8] + b"damaged!")
+
+    report = synced(docs, kb)
+
+    assert (report.damaged, report.switched, report.embedded) == ((name,), True, 4)
+    assert content(kb) == sound
+
+
+@pytest.mark.parametrize("name", ["vectors.npy", "passages.sqlite", "lexical/ids.npy"])
+@pytest.mark.parametrize("how", ["empty", "cut off", "missing", "not of its kind"])
+def test_a_sync_mends_what_cannot_be_opened(docs: Path, kb: Path, name: str, how: str) -> None:
+    sound = content(kb)
+    file = kb / "generation-1" / name
+    written = file.read_bytes()
+    file.unlink()
+    left = {"empty": b"", "cut off": written[:100], "not of its kind": b"?" * len(written)}
+    if how in left:
+        file.write_bytes(left[how])
+
+    report = synced(docs, kb)
+
+    assert (report.damaged, report.switched, report.embedded) == ((name,), True, 4)
+    assert content(kb) == sound
+
+
+def test_another_embedder_is_refused_and_nothing_is_changed(docs: Path, kb: Path) -> None:
+    before = content(kb)
+    (docs / "new.md").write_text("New.", encoding="utf-8")
+
+    for embedder in (HashEmbedder(8), TableEmbedder({"": [1.0] * 256}), None):
+        with pytest.raises(EmbedderMismatchError):
+            KnowledgeBase.sync(docs, kb, embedder=embedder)
+
+    assert content(kb) == before
+
+
+def test_an_emptied_folder_empties_nothing(docs: Path, kb: Path) -> None:
+    for path in docs.iterdir():
+        path.unlink()
+
+    with pytest.raises(KnowledgeError, match="holds no entries; the knowledge base in"):
+        synced(docs, kb)
+    docs.rmdir()
+    with pytest.raises(KnowledgeNotFoundError, match="no such folder"):
+        synced(docs, kb)
+
+    assert len(found(kb, "days")) == 4
+
+
+def test_a_second_sync_is_refused_at_once(docs: Path, kb: Path) -> None:
+    with writing(kb), pytest.raises(KnowledgeBusyError, match="try again when it has finished"):
+        synced(docs, kb)
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+class Dying(Counting):
+    """Embeds some batches, then dies."""
+
+    def __init__(self, batches: int) -> None:
+        super().__init__()
+        self.batches = batches
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        if self.batches == 0:
+            raise Killed
+        self.batches -= 1
+        return super().embed_documents(texts)
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    text = "\n\n".join(f"## Rule {number}\n\nText {number}." for number in range(600))
+    (folder / "many.md").write_text(text, encoding="utf-8")
+    return folder
+
+
+Build = Callable[[Path, Path, HashEmbedder], object]
+
+
+def built(docs: Path, kb: Path, embedder: HashEmbedder) -> None:
+    KnowledgeBase.build(docs, kb, embedder=embedder).close()
+
+
+@pytest.mark.parametrize("build", [built, synced], ids=["ingest", "sync"])
+def test_a_build_that_was_killed_goes_on_where_it_was(
+    many: Path, tmp_path: Path, build: Build
+) -> None:
+    kb = tmp_path / "kb"
+    with pytest.raises(Killed):
+        build(many, kb, Dying(batches=2))
+    (many / "new.md").write_text("New.", encoding="utf-8")
+    second = Dying(batches=9)
+
+    build(many, kb, second)
+
+    # The first batch is the first kept vector, embedded again; then what was not kept.
+    assert len(second.documents) == 1 + 601 - 512
+    assert not (kb / "embedded.sqlite").exists()
+    built(many, tmp_path / "fresh", Counting())
+    assert content(kb)["files"] == content(tmp_path / "fresh")["files"]
+
+
+class Shifted(Dying):
+    """Gives other vectors under the same name."""
+
+    def embed_query(self, text: str) -> list[float]:
+        return super().embed_query(f"{text} shifted by many other words")
+
+
+def test_vectors_of_another_model_are_not_taken_up(many: Path, tmp_path: Path) -> None:
+    Shifted.__qualname__ = Dying.__qualname__
+    with pytest.raises(Killed):
+        built(many, tmp_path / "kb", Dying(batches=2))
+    other = Shifted(batches=9)
+
+    built(many, tmp_path / "kb", other)
+
+    assert len(other.documents) == 1 + 600
+
+
+def test_a_damaged_file_of_kept_vectors_costs_only_those(many: Path, tmp_path: Path) -> None:
+    kb = tmp_path / "kb"
+    with pytest.raises(Killed):
+        built(many, kb, Dying(batches=2))
+    (kb / "embedded.sqlite").write_bytes(b"no database" * 500)
+    second = Dying(batches=9)
+
+    built(many, kb, second)
+
+    assert len(second.documents) == 600
