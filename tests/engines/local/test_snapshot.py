@@ -218,7 +218,6 @@ def test_a_second_writer_in_the_same_process_is_refused(root: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from lookup_tool.knowledge import snapshot
 from lookup_tool.engines.local.generations import writing
 with writing(Path(sys.argv[1])):
     print("held", flush=True)
