@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lookup_tool.errors import KnowledgeNotFoundError
-from lookup_tool.knowledge.documents import Entry, LoadProblem, Names, Problems, parse_entry
+from lookup_tool.knowledge.documents import (
+    EVERYBODY,
+    Access,
+    Entry,
+    LoadProblem,
+    Names,
+    Problems,
+    parse_entry,
+)
 from lookup_tool.knowledge.prepared import PreparedEntry
 
 SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".mkd", ".mkdn", ".mdown", ".mdwn", ".mdtxt"})
@@ -58,6 +66,7 @@ def load_folder(
     problems: Problems,
     progress: Callable[[int, int], None] | None = None,
     known: Known | None = None,
+    default: Access = EVERYBODY,
 ) -> list[LoadedFile]:
     """Read every markdown file under a folder.
 
@@ -68,6 +77,7 @@ def load_folder(
         problems: Where to note what is wrong with a file.
         progress: Called with (files read, files in all).
         known: Entries that need not be parsed again; by default every file is parsed.
+        default: Who may read an entry that does not say it.
 
     Returns:
         Files in the order of their paths.
@@ -81,7 +91,7 @@ def load_folder(
     names = Names()
     for number, path in enumerate(paths, start=1):
         source = names.take(_text_of_path(path.relative_to(root)))
-        file = load_file(path, source, problems, known)
+        file = load_file(path, source, problems, known, default)
         if file is not None:
             files.append(file)
         if progress is not None:
@@ -90,7 +100,11 @@ def load_folder(
 
 
 def load_file(
-    path: Path, source: str, problems: Problems, known: Known | None = None
+    path: Path,
+    source: str,
+    problems: Problems,
+    known: Known | None = None,
+    default: Access = EVERYBODY,
 ) -> LoadedFile | None:
     """Read one markdown file; None when it cannot be read at all."""
     try:
@@ -107,7 +121,8 @@ def load_file(
     entry = known(source, sha256) if known is not None else None
     if entry is None:
         own = Problems()
-        entry, faults = parse_entry(_decode(raw, source, own), source, own), tuple(own.found)
+        entry = parse_entry(_decode(raw, source, own), source, own, default)
+        faults = tuple(own.found)
     else:
         faults = entry.problems
     problems.found.extend(faults)

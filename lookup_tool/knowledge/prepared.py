@@ -13,7 +13,13 @@ from typing import Any
 from unicodedata import unidata_version
 
 from lookup_tool.config import PassageConfig
-from lookup_tool.knowledge.documents import Access, Entry, LoadProblem
+from lookup_tool.knowledge.documents import (
+    EVERYBODY,
+    Access,
+    Entry,
+    LoadProblem,
+    groups_named,
+)
 from lookup_tool.knowledge.hints import Phrase, phrases_of
 from lookup_tool.knowledge.passages import Passage, cut
 
@@ -71,6 +77,11 @@ def prepare(
         sha256=sha256,
         problems=tuple(problems),
     )
+
+
+def access_by_default(settings: PassageConfig) -> Access:
+    """Return who may read an entry that does not say it."""
+    return EVERYBODY if settings.default_access is None else groups_named(settings.default_access)
 
 
 def made_by() -> str:
