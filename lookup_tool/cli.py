@@ -21,6 +21,7 @@ from lookup_tool.commands.calibrate import calibrate
 from lookup_tool.commands.console import (
     PHASES,
     AsJson,
+    DefaultAccess,
     Groups,
     KnowledgePath,
     TracesUrl,
@@ -34,10 +35,12 @@ from lookup_tool.commands.sync import check, sync
 from lookup_tool.commands.traces import trace_app
 from lookup_tool.config import LookupConfig, LookupContext
 from lookup_tool.contracts import LookupResult
+from lookup_tool.documents.prepared import access_by_default
 from lookup_tool.embedders.embedder import DEFAULT
 from lookup_tool.errors import ConfigurationError, LookupToolError
 from lookup_tool.graph.app import build_lookup_graph, open_traces
 from lookup_tool.knowledge_base import KnowledgeBase
+from lookup_tool.schema import Access
 from lookup_tool.server import mcp
 
 app = typer.Typer(
@@ -83,17 +86,21 @@ def ingest(
         str,
         typer.Option(help="`wordllama`, `huggingface:MODEL`, or `provider:MODEL` of LangChain."),
     ] = DEFAULT,
+    default_access: DefaultAccess = None,
 ) -> None:
     """Build a knowledge base from a folder of markdown files.
 
-    An existing one is replaced by one atomic switch; nothing is taken from it, which `sync` does.
+    An existing one is replaced by one atomic switch; nothing is taken from it, which `sync` does,
+    not even its default access.
     Files with problems are listed with the remedy; they never stop the others.
 
     Example: `lookup-tool ingest examples/handbook --into kb`
     """
     with (
         bars(PHASES) as step,
-        KnowledgeBase.build(docs, into, embedder=embedder, progress=step) as knowledge,
+        KnowledgeBase.build(
+            docs, into, embedder=embedder, default_access=default_access, progress=step
+        ) as knowledge,
     ):
         report, manifest = knowledge.report, knowledge.manifest
     print_problems(report)
@@ -155,6 +162,7 @@ def info(
         "passages": manifest.passages,
         "of these restricted": sum(s.stop - s.start for s in restricted),
         "access groups": ", ".join(sorted({g for s in restricted for g in s.access or ()})),
+        "entries without access": _readers(access_by_default(manifest.passage_settings)),
         "categories": ", ".join(f"{name} ({count})" for name, count in counts.items()),
         "embedder": f"{manifest.embedder.name}, {manifest.embedder.dimension} dimensions",
         "reference threshold": thresholds.reference_threshold,
@@ -197,6 +205,10 @@ def graph() -> None:
     """Print the state machine as a Mermaid diagram."""
     with KnowledgeBase.from_documents([]) as knowledge:
         typer.echo(build_lookup_graph(knowledge).get_graph().draw_mermaid())
+
+
+def _readers(access: Access) -> str:
+    return "everybody" if access is None else ", ".join(sorted(access)) or "nobody"
 
 
 def _print_result(result: LookupResult, traces: str, blocks: int) -> None:

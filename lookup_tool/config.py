@@ -7,9 +7,12 @@ ship. Change a section by name:
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+PUBLIC = "public"
+"""Stands for everybody where access groups are named; no group can be called so."""
 
 
 class Section(BaseModel):
@@ -21,13 +24,39 @@ class Section(BaseModel):
 
 
 class PassageConfig(Section):
-    """How entries are cut into passages; fixed when a knowledge base is built."""
+    """How entries are read and cut into passages; fixed when a knowledge base is built."""
 
     max_tokens: int = Field(default=270, ge=32, le=8192)
     """Longest passage, in approximate tokens; what small embedders read whole."""
 
     min_tokens: int = Field(default=40, ge=0)
     """A last piece under this joins the one before it."""
+
+    default_access: tuple[str, ...] | None = None
+    """Groups that may read an entry which does not say who may; by default those that the knowledge
+    base was built with, and everybody for a new one. `public` is everybody, none of them nobody."""
+
+    @field_validator("default_access", mode="before")
+    @classmethod
+    def _one_name(cls, groups: object) -> object:
+        return (groups,) if isinstance(groups, str) else groups
+
+    @field_validator("default_access")
+    @classmethod
+    def _in_order(cls, groups: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if groups is None:
+            return None
+        names = {group.strip() for group in groups}
+        if "" in names:
+            raise ValueError("an access group needs a name")
+        return tuple(sorted(names))
+
+    def with_default_access(self, groups: str | Iterable[str] | None) -> Self:
+        """Return the same settings with another default access; None leaves theirs."""
+        if groups is None:
+            return self
+        given = groups if isinstance(groups, str) else tuple(groups)
+        return self.model_validate({**self.model_dump(), "default_access": given})
 
 
 class EmbeddingConfig(Section):

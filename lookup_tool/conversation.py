@@ -82,7 +82,7 @@ def _query(call: dict[str, Any], tool_name: str) -> str | None:
 def _parsed(arguments: object) -> object:
     try:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
+    except (ValueError, RecursionError):  # brackets without end
         return None
 
 

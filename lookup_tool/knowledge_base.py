@@ -18,7 +18,7 @@ from langchain_core.embeddings import Embeddings
 
 from lookup_tool.config import LookupConfig
 from lookup_tool.documents.entries import Problems, entries_from_documents
-from lookup_tool.documents.prepared import prepare
+from lookup_tool.documents.prepared import access_by_default, prepare
 from lookup_tool.embedders.embedder import DEFAULT, Embedder
 from lookup_tool.engines.local.generations import writing
 from lookup_tool.engines.local.snapshot import (
@@ -83,13 +83,14 @@ class KnowledgeBase:
         self.report = report or LoadReport(entries=self.manifest.entries)
 
     @classmethod
-    def build(
+    def build(  # noqa: PLR0913 - what one build is told
         cls,
         docs: str | Path,
         into: str | Path,
         *,
         embedder: str | Embeddings = DEFAULT,
         config: LookupConfig | None = None,
+        default_access: str | Iterable[str] | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Build a knowledge base from a folder of markdown files, and open it.
@@ -101,6 +102,8 @@ class KnowledgeBase:
             into: Folder of the knowledge base.
             embedder: Name, or a LangChain embeddings object.
             config: Its `passages` section is used.
+            default_access: Groups that may read an entry without `access`, instead of those in
+                `config`; by default everybody.
             progress: Called with (phase, done, total).
 
         Raises:
@@ -112,16 +115,18 @@ class KnowledgeBase:
         """
         settings = config or LookupConfig()
         root, model = Path(into), Embedder(embedder, settings.embedding)
-        report = build_folder(Path(docs), root, model, settings.passages, progress or _no_progress)
+        passages = settings.passages.with_default_access(default_access)
+        report = build_folder(Path(docs), root, model, passages, progress or _no_progress)
         return cls._built(root, model, report)
 
     @staticmethod
-    def sync(
+    def sync(  # noqa: PLR0913 - what one sync is told
         docs: str | Path,
         into: str | Path,
         *,
         embedder: str | Embeddings | None = None,
         config: LookupConfig | None = None,
+        default_access: str | Iterable[str] | None = None,
         progress: Progress | None = None,
     ) -> SyncReport:
         """Bring a knowledge base up to date with a folder, or build it where there is none.
@@ -137,6 +142,8 @@ class KnowledgeBase:
                 the knowledge base names, for a new one `wordllama`.
             config: Its `passages` section is used for a new knowledge base, or to cut an existing
                 one differently; by default that keeps its own.
+            default_access: Groups that may read an entry without `access`, where they are to be
+                others than before; by default an existing knowledge base keeps its own.
             progress: Called with (phase, done, total).
 
         Raises:
@@ -148,7 +155,14 @@ class KnowledgeBase:
             EmbedderMismatchError: It was built with another embedder.
             EmbeddingError: The embedder failed.
         """
-        return sync_folder(Path(docs), Path(into), embedder, config, progress or _no_progress)
+        return sync_folder(
+            Path(docs),
+            Path(into),
+            embedder,
+            config,
+            progress or _no_progress,
+            default_access=default_access,
+        )
 
     @classmethod
     def from_documents(
@@ -158,6 +172,7 @@ class KnowledgeBase:
         into: str | Path | None = None,
         embedder: str | Embeddings = DEFAULT,
         config: LookupConfig | None = None,
+        default_access: str | Iterable[str] | None = None,
     ) -> Self:
         """Build a knowledge base from LangChain documents, and open it.
 
@@ -167,14 +182,15 @@ class KnowledgeBase:
             into: Folder of the knowledge base; without one it lives until it is closed.
             embedder: Name, or a LangChain embeddings object.
             config: Its `passages` section is used.
+            default_access: Groups that may read a document without `access`, instead of those in
+                `config`; by default everybody.
         """
         problems = Problems()
         settings = config or LookupConfig()
+        passages = settings.passages.with_default_access(default_access)
         model = Embedder(embedder, settings.embedding)
-        entries = [
-            prepare(entry, settings.passages)
-            for entry in entries_from_documents(documents, problems)
-        ]
+        found = entries_from_documents(documents, problems, access_by_default(passages))
+        entries = [prepare(entry, passages) for entry in found]
         temporary = tempfile.TemporaryDirectory(prefix="lookup-tool-") if into is None else None
         root = Path(temporary.name if temporary else str(into))
         try:
@@ -184,7 +200,7 @@ class KnowledgeBase:
                     root,
                     problems,
                     model,
-                    settings=settings.passages,
+                    settings=passages,
                     progress=_no_progress,
                 )
             report = LoadReport(len(entries), tuple(problems.found))

@@ -28,6 +28,7 @@ Access = frozenset[str] | None
 
 
 NOBODY: Access = frozenset()
+EVERYBODY: Access = None
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,11 @@ PAIR = regex.compile(rf"[{_UNSPACED}]{{2}}")
 _INVISIBLE = regex.compile(r"\p{Default_Ignorable_Code_Point}")
 _CONTROLS = regex.compile(r"[^\P{C}\s\u200C\u200D]")
 # Marks of ownership are no part of a name.
-_TRADE_MARKS = regex.compile(r"[\u00A9\u00AE\u2120\u2122]")
+_TRADE_MARKS = "\u00a9\u00ae\u2120\u2122"
+# Marks on one letter, and what is stripped between them, after the first thirty: no script has so
+# many, and normalizing sorts them in quadratic time.
+_STACK = rf"[\p{{M}}\uFF9E\uFF9F\p{{Default_Ignorable_Code_Point}}{_TRADE_MARKS}]"
+_STACKED = regex.compile(rf"(\p{{M}}{_STACK}{{29}}){_STACK}++")
 # Turkish writes two letters i, of which folding keeps one apart; U+02BC is typed as apostrophe.
 _SPELLINGS = str.maketrans({"\u0131": "i", "\u02bc": "'"})
 
@@ -79,7 +83,9 @@ def printable(text: str) -> str:
 
 def visible(text: str) -> str:
     """Strip invisible characters and marks of ownership, and compose what is left (NFKC)."""
-    composed = unicodedata.normalize("NFKC", _TRADE_MARKS.sub("", text))
+    for mark in _TRADE_MARKS:
+        text = text.replace(mark, "")
+    composed = unicodedata.normalize("NFKC", _STACKED.sub(r"\1", text))
     return unicodedata.normalize("NFKC", _INVISIBLE.sub("", composed))
 
 

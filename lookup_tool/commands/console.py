@@ -29,6 +29,13 @@ _MAX_PROBLEMS = 50
 PHASES = {"read": "Reading files", "cut": "Cutting", "embed": "Embedding", "index": "Indexing"}
 """The phases of a build."""
 
+
+def _named(groups: list[str] | None) -> list[str] | None:
+    if not all(group.strip() for group in groups or ()):
+        raise typer.BadParameter("a group needs a name")
+    return groups or None
+
+
 KnowledgePath = Annotated[
     Path, typer.Option("--kb", envvar="LOOKUP_KB", help="Folder of the knowledge base.")
 ]
@@ -39,6 +46,15 @@ OptionalKnowledgePath = Annotated[
 Groups = Annotated[
     list[str] | None,
     typer.Option("--group", help="Access group to ask for; repeat it for several."),
+]
+DefaultAccess = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--default-access",
+        help="Group that may read an entry without `access`, instead of everybody; repeat it for "
+        "several. Entries with `access: public` stay open.",
+        callback=_named,
+    ),
 ]
 TracesUrl = Annotated[
     str | None,

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from lookup_tool.commands.console import (
     PHASES,
+    DefaultAccess,
     KnowledgePath,
     bars,
     counted,
@@ -35,6 +36,7 @@ def sync(
         str | None,
         typer.Option(help="For a new knowledge base, as in `ingest`; an existing one has its own."),
     ] = None,
+    default_access: DefaultAccess = None,
     *,
     watch: Annotated[
         bool, typer.Option("--watch", help="Go on, and follow the folder until Ctrl-C.")
@@ -44,14 +46,17 @@ def sync(
 
     Added, edited, renamed and deleted files are found by their content. Readers go on with what
     they have opened. Nothing is written when nothing has changed. Without a knowledge base, one is
-    built.
+    built. Entries without `access` stay as open, or as closed, as they were, unless
+    `--default-access` says otherwise; then everything is read again.
 
     Example: `lookup-tool sync examples/handbook --kb kb --watch`
     """
 
     def once() -> SyncReport:
         with bars(PHASES) as step:
-            return KnowledgeBase.sync(docs, kb, embedder=embedder, progress=step)
+            return KnowledgeBase.sync(
+                docs, kb, embedder=embedder, default_access=default_access, progress=step
+            )
 
     changes = follow(docs, kb) if watch else None
     print_report(once(), docs, kb)

@@ -13,26 +13,24 @@ from typing import Any
 import regex
 from langchain_core.documents import Document
 
+from lookup_tool.config import PUBLIC
 from lookup_tool.documents.block_formats import MAX_DEPTH, Written
 from lookup_tool.documents.frontmatter import Frontmatter, read_frontmatter
-from lookup_tool.schema import NOBODY, Access, Entry, LoadProblem
+from lookup_tool.schema import EVERYBODY, NOBODY, Access, Entry, LoadProblem
 from lookup_tool.text import encodable, fold, printable
 
 MAX_VALUE_CHARS = 500
 MAX_VALUES = 10_000
 """Values of one document's metadata, nested ones included."""
-# Cyrillic letters that look like Latin ones.
-_LOOK_ALIKES = str.maketrans("\u0430\u0441\u0435\u0455", "aces")
-_LONGER_NAMES = frozenset(
-    {"accesses", "accessgroup", "accessgroups", "accesscontrol", "accesslist", "accessrole"}
-    | {"accessroles"}
-)
-_SLIP = regex.compile(r"(?:access){e<=1}")  # one letter too many, too few or another one
-_WORD = regex.compile(r"[\p{L}\p{N}]+")
+# One letter too many, too few or another one; two that are swapped are looked for beside it.
+_SLIP = regex.compile(r"(?:access){e<=1}")
+_LONGEST_SLIP = 7
+_WORD = regex.compile(r"[\p{L}\p{N}]++")
 _SEPARATORS = regex.compile(r"[,;\n\uFF0C\u3001\uFF1B\u060C]")
 _MODULES = regex.compile(
-    r"""\A (?: \s* (?: import\s (?:[^;'"]*?\sfrom\s*)? (?:'[^'\n]+'|"[^"\n]+") ;?
-      | export\s+(?:const|let|default|function)\s[^\n]* ) [ \t]* (?:\n|\Z) )+""",
+    r"""\A (?: \s*+
+      (?: import\s(?:[^;'"]*+(?<=\sfrom\s*+))?+ (?:'[^'\n]++'|"[^"\n]++") ;?+ [ \t]*+
+      | export\s++(?:const|let|default|function)\s[^\n]*+ ) (?:\n|\Z) )++""",
     regex.VERBOSE,
 )
 """The statements at the top of an MDX file, which are code and no text."""
@@ -53,35 +51,39 @@ class Problems:
         self.found.append(LoadProblem(path, line, "error", problem, remedy))
 
 
-def parse_entry(text: str, source: str, problems: Problems) -> Entry:
-    """Turn the text of one markdown file into an entry."""
+def parse_entry(text: str, source: str, problems: Problems, default: Access = EVERYBODY) -> Entry:
+    """Turn the text of one markdown file into an entry; by default, `default` may read it."""
     block = read_frontmatter(text.replace("\r\n", "\n").replace("\r", "\n"))
     for fault in block.problems:
         problems.warn(source, fault.line, fault.problem, fault.remedy)
     if source.lower().endswith(".mdx"):
         block = replace(block, body=_MODULES.sub(_blank, block.body))
-    return _entry(source, block, problems)
+    return _entry(source, block, problems, default)
 
 
 def _blank(found: "regex.Match[str]") -> str:
     return "\n" * found[0].count("\n")
 
 
-def entries_from_documents(documents: Iterable[Document], problems: Problems) -> list[Entry]:
+def entries_from_documents(
+    documents: Iterable[Document], problems: Problems, default: Access = EVERYBODY
+) -> list[Entry]:
     """Turn LangChain documents into entries.
 
     The identity is the metadata's `source`, else the document's id, else its number. Documents of
-    one source, such as the pages of a file, get `~2`, `~3` and so on.
+    one source, such as the pages of a file, get `~2`, `~3` and so on. `default` may read a document
+    where neither its metadata nor its content says who may.
     """
     entries: list[Entry] = []
     for number, document in enumerate(documents, start=1):
         metadata = _metadata(document.metadata)
         given = _text(metadata.get("source")) or document.id or f"document-{number}"
         source = given.replace("\\", "/")
-        entry = parse_entry(encodable(document.page_content), source, problems)
+        unsaid = EVERYBODY if "access" in metadata else default  # both restrict
+        entry = parse_entry(encodable(document.page_content), source, problems, unsaid)
         keys = [fold(_written(key)) for key in document.metadata]
         twice = keys.count("access") > 1  # spelled differently: which one is meant?
-        outside = _entry(source, Frontmatter(fields=metadata, seals=twice), problems)
+        outside = _entry(source, Frontmatter(fields=metadata, seals=twice), problems, EVERYBODY)
         entries.append(_merged(entry, outside))
     # Public entries are named first: their names tell nothing of others.
     names = Names()
@@ -90,7 +92,18 @@ def entries_from_documents(documents: Iterable[Document], problems: Problems) ->
     return entries
 
 
-def _entry(source: str, block: Frontmatter, problems: Problems) -> Entry:
+def category_key(category: str) -> str:
+    """Return what makes two spellings of a category one category."""
+    return fold(category)
+
+
+def groups_named(names: Iterable[str]) -> Access:
+    """Return who may read what names these groups: everybody, if one of them is `public`."""
+    groups = frozenset(name.strip() for name in names)
+    return EVERYBODY if PUBLIC in map(fold, groups) else groups
+
+
+def _entry(source: str, block: Frontmatter, problems: Problems, default: Access) -> Entry:
     fields = block.fields
     known = {"title", "category", "domain", "keywords", "aliases", "entities", "access"}
     return Entry(
@@ -102,7 +115,7 @@ def _entry(source: str, block: Frontmatter, problems: Problems) -> Entry:
         keywords=_texts(fields.get("keywords")),
         aliases=_texts(fields.get("aliases")),
         entities=_texts(fields.get("entities")),
-        access=_access(source, block, problems),
+        access=_access(source, block, problems, default),
         metadata={key: value for key, value in fields.items() if key not in known},
     )
 
@@ -122,7 +135,7 @@ def _merged(inside: Entry, outside: Entry) -> Entry:
     )
 
 
-def _access(source: str, block: Frontmatter, problems: Problems) -> Access:
+def _access(source: str, block: Frontmatter, problems: Problems, default: Access) -> Access:
     """Decide who may read an entry; whatever cannot be understood means nobody."""
     fields = block.fields
     if block.seals:
@@ -134,7 +147,7 @@ def _access(source: str, block: Frontmatter, problems: Problems) -> Access:
         problems.error(source, None, "`access` is misspelt or stands inside another key", remedy)
         return NOBODY
     if "access" not in fields:
-        return None
+        return default
     value = fields["access"]
     groups = [value] if isinstance(value, str) else value
     if groups is None or groups == []:
@@ -146,22 +159,20 @@ def _access(source: str, block: Frontmatter, problems: Problems) -> Access:
         remedy = "nobody can read this entry; write `access: [group, ...]`, names in quotes"
         problems.error(source, None, "`access` is not a list of group names", remedy)
         return NOBODY
-    return frozenset(group.strip() for group in groups)
+    return groups_named(groups)
 
 
 def _looks_like_access(key: str) -> bool:
-    """Tell whether a key is `access` but for marks, a slip or a longer name (`access_groups`)."""
+    """Tell whether a key has `access` as one of its words (`access_groups`), or is one slip away.
+
+    No further guesses: a folder where a misspelt key must not open an entry has a default access.
+    """
     if key == "access":
         return False
-    plain = key.translate(_LOOK_ALIKES)
-    parts = _WORD.findall(plain)
-    joined = "".join(parts)
-    return (
-        "access" in parts
-        or joined in _LONGER_NAMES
-        or _SLIP.fullmatch(joined) is not None
-        or sorted(joined) == sorted("access")  # letters in another order
+    slip = len(key) <= _LONGEST_SLIP and (
+        _SLIP.fullmatch(key) is not None or sorted(key) == sorted("access")
     )
+    return slip or "access" in _WORD.findall(key)
 
 
 def _nested_access(value: Any) -> bool:

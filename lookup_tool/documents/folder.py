@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lookup_tool.documents.entries import Names, Problems, parse_entry
 from lookup_tool.errors import KnowledgeNotFoundError
-from lookup_tool.schema import Entry, LoadProblem, PreparedEntry
+from lookup_tool.schema import EVERYBODY, Access, Entry, LoadProblem, PreparedEntry
 
 SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".mkd", ".mkdn", ".mdown", ".mdwn", ".mdtxt"})
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
@@ -58,6 +58,7 @@ def load_folder(
     problems: Problems,
     progress: Callable[[int, int], None] | None = None,
     known: Known | None = None,
+    default: Access = EVERYBODY,
 ) -> list[LoadedFile]:
     """Read every markdown file under a folder.
 
@@ -68,6 +69,7 @@ def load_folder(
         problems: Where to note what is wrong with a file.
         progress: Called with (files read, files in all).
         known: Entries that need not be parsed again; by default every file is parsed.
+        default: Who may read an entry that does not say it.
 
     Returns:
         Files in the order of their paths.
@@ -81,7 +83,7 @@ def load_folder(
     names = Names()
     for number, path in enumerate(paths, start=1):
         source = names.take(_text_of_path(path.relative_to(root)))
-        file = load_file(path, source, problems, known)
+        file = load_file(path, source, problems, known, default)
         if file is not None:
             files.append(file)
         if progress is not None:
@@ -90,7 +92,11 @@ def load_folder(
 
 
 def load_file(
-    path: Path, source: str, problems: Problems, known: Known | None = None
+    path: Path,
+    source: str,
+    problems: Problems,
+    known: Known | None = None,
+    default: Access = EVERYBODY,
 ) -> LoadedFile | None:
     """Read one markdown file; None when it cannot be read at all."""
     try:
@@ -107,7 +113,8 @@ def load_file(
     entry = known(source, sha256) if known is not None else None
     if entry is None:
         own = Problems()
-        entry, faults = parse_entry(_decode(raw, source, own), source, own), tuple(own.found)
+        entry = parse_entry(_decode(raw, source, own), source, own, default)
+        faults = tuple(own.found)
     else:
         faults = entry.problems
     problems.found.extend(faults)

@@ -16,33 +16,41 @@ import regex
 from lookup_tool.documents.block_formats import Reader, UnreadableError, read_toml, read_yaml
 from lookup_tool.text import fold
 
-_BLANK = regex.compile(r"[\s\u200B-\u200F\u2060\uFEFF\x00]*")
+# No two neighbouring parts of a pattern match the same characters, and what repeats is possessive:
+# the time of each grows with the line that it reads, and no faster.
+_PATIENCE = 60.0
+"""Seconds of processor time after which a pattern is given up all the same."""
+
+_BLANK = regex.compile(r"[\s\u200B-\u200F\u2060\uFEFF\x00]*+")
 # What an author may have meant as a fence, folded; only those in `_STYLES` are read.
 _FENCE = regex.compile(
-    r"""(?: [-\u2010-\u2015\u2212]{2,} | [\u2014\u2015] | ([+;~=*_])\1{2,} )\s*(?:\w*|\#.*)
-      | `{3,}\s*\w*""",
+    r"""(?: [-\u2010-\u2015\u2212]{2,}+ | [\u2014\u2015] | ([+;~=*_])\1{2,}+ )
+        \s?(?:\w*+|\#.*+)
+      | `{3,}+\s?\w*+""",
     regex.VERBOSE,
 )
-# `access` meant as a key: at the start of a line or after a bracket or comma, or before a list.
-# A keyword `access card`, or a title `Remote access: how to`, is none.
+# `access` meant as a key, in folded lines: at the start of one or after a bracket or comma, or
+# before a list. A keyword `access card`, or a title `Remote access: how to`, is none.
 _ACCESS_KEY = regex.compile(
-    r"""(?m)(?:^|[-{,?;>*\[])\s*["']?access["']?\s*[:=] | ^\s*["'?{]*\s*access\b
-      | \baccess["']?\s*[:=]\s*["'\[{&*!]""",
+    r"""(?m)(?:^|[-{,?;>*\[])[\ \n]?["']?access["']?[\ \n]?[:=]
+      | ^["'?{\ ]*+access\b
+      | \baccess["']?[\ \n]?[:=][\ \n]?["'\[{&*!]""",
     regex.VERBOSE,
 )
-_KEY_LINE = regex.compile(r"""["']?\w[\w .\-]*+["']?\s*[:=]|-\s""")
+_KEY_LINE = regex.compile(r"""["']?\w[\w .\-]*+["']?\s*+[:=]|-\s""")
 _NO_PROSE = regex.compile(r"""\s|\#|-(?:\s|$)|["'\[\]{}?|>]""")
-# A line that may be metadata above the text: `access`, with any marks around it, and a value that
-# is no sentence.
-_ACCESS_AT_START = regex.compile(r"""(?i)["']?access["']?\s*:""")
-_GROUP = r"[\w\-/.@:+]+"
+_ACCESS_AT_START = regex.compile(r"""(?i)["']?access["']?\s*+:""")
+# A folded line that may be metadata above the text: `access`, with any marks around it, and a value
+# that is no sentence: a list, a quoted text, names between commas, or three words at most.
+_NAME = r"[\w\-/.@:+]++"
 _ACCESS_LINE = regex.compile(
-    rf"""[^\w\#]*access[^\w:=]*[:=]+\s*(?:["'\[{{&*!|>].*|(?:{_GROUP}[,;\s]*){{0,3}}
-      |{_GROUP}(?:\s*[,;]\s*{_GROUP})*)[^\w]*""",
+    rf"""[^\w\#]*+access[^\w:=]*+[:=]++\s?(?:["'\[{{&*!|>]
+      | (?:{_NAME}(?:\s?[,;]\s?{_NAME})*+)?+[^\w]*+\Z
+      | {_NAME}(?:[\s,;]++{_NAME}){{0,2}}+[^\w]*+\Z)""",
     regex.VERBOSE,
 )
 # The same below a heading or prose, where only a list or a quoted name can be no sentence.
-_ACCESS_LIST = regex.compile(r"""[^\w\#]*access[^\w:=]*[:=]+\s*["'\[{].*""")
+_ACCESS_LIST = regex.compile(r"""[^\w\#]*+access[^\w:=]*+[:=]++\s?["'\[{]""")
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,15 @@ def read_frontmatter(text: str) -> Frontmatter:
     Args:
         text: The whole file, with `\n` line ends.
     """
-    lines = text.split("\n")
+    try:
+        return _split(text.split("\n"))
+    except TimeoutError:
+        remedy = "nobody can read this entry until its first lines are plain text, or metadata"
+        problem = BlockProblem(1, "what stands at the top takes too long to understand", remedy)
+        return Frontmatter(body=text, problems=(problem,), seals=True)
+
+
+def _split(lines: list[str]) -> Frontmatter:
     opening = next((i for i, line in enumerate(lines) if not _BLANK.fullmatch(line)), None)
     if opening is None:
         return Frontmatter(body="")
@@ -130,7 +146,7 @@ def _closed_block(
         body=body,
         body_line=closing + 2,
         problems=tuple(problems),
-        seals=(bool(faults) and _names_access(block)) or _goes_on(body),
+        seals=(bool(faults) and _names_access(block)) or _goes_on(lines[closing + 1 :]),
     )
 
 
@@ -148,13 +164,16 @@ def _no_block(lines: list[str], opening: int) -> Frontmatter:
     body = "\n".join(lines)
     remedy = "put the metadata between two lines of three hyphens, at the top of the file"
     top = _top(lines[opening:])
-    if _metadata_names_access(top) or _line_names_access(top):
+    if _mentions_access("\n".join(top)) and (
+        _metadata_names_access(top) or _line_names_access(top)
+    ):
         problem = BlockProblem(opening + 1, "`access` stands outside a readable block", remedy)
         return Frontmatter(body=body, problems=(problem,), seals=True)
     run = list(takewhile(str.strip, lines[opening:]))
     strange = _FENCE.fullmatch(fold(run[0])) or run[0].lstrip().startswith(("{", "---"))
     unopened = _KEY_LINE.match(run[0]) and any(_FENCE.fullmatch(fold(line)) for line in run)
-    if (strange and any(map(_KEY_LINE.search, run[1:]))) or unopened:
+    keys = (_KEY_LINE.match(line.lstrip(" \t{>")) for line in run[1:])
+    if (strange and any(keys)) or unopened:
         problem = BlockProblem(
             opening + 1, "metadata without a readable fence, kept as text", remedy
         )
@@ -211,7 +230,7 @@ def _line_names_access(lines: list[str]) -> bool:
     at_top = True
     for line in lines:
         pattern = _ACCESS_LINE if at_top else _ACCESS_LIST
-        if pattern.fullmatch(fold(line.replace("\x00", ""))):
+        if pattern.match(_folded(line), timeout=_PATIENCE):
             return True
         at_top = at_top and (not line.strip() or _looks_like_metadata(line))
     return False
@@ -235,9 +254,8 @@ def _unterminated(lines: list[str], opening: int, fence: str) -> Frontmatter:
     )
 
 
-def _goes_on(body: str) -> bool:
+def _goes_on(lines: list[str]) -> bool:
     """Tell whether the body begins with more metadata that name access."""
-    lines = body.strip("\n").split("\n")
     top = list(takewhile(lambda line: not line.strip() or _looks_like_metadata(line), lines))
     while top and not top[-1].strip():
         top.pop()
@@ -245,11 +263,19 @@ def _goes_on(body: str) -> bool:
 
 
 def _names_access(block: str) -> bool:
-    return _ACCESS_KEY.search(_folded(block)) is not None
+    if not _mentions_access(block):
+        return False
+    folded = "\n".join(filter(None, map(_folded, block.split("\n"))))
+    return _ACCESS_KEY.search(folded, timeout=_PATIENCE) is not None
 
 
-def _folded(block: str) -> str:
-    return "\n".join(fold(line.replace("\x00", "")) for line in block.split("\n"))
+def _mentions_access(text: str) -> bool:
+    """Tell whether the word occurs: most texts are done with here."""
+    return "access" in _folded(text)
+
+
+def _folded(text: str) -> str:
+    return fold(text.replace("\x00", ""))
 
 
 def _key_lines(block: str) -> list[int]:

@@ -5,7 +5,7 @@ for rules and comments that stand alone. Only block structure is parsed (heading
 text is never rewritten.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -23,16 +23,28 @@ from lookup_tool.text import TOKEN, approximate_tokens, fold, printable
 
 _BLOCKS = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
 _INLINE = MarkdownIt("commonmark")
-_ATTRIBUTES = regex.compile(r"\s*\{(?::?\s*[#.][^{}]*|/\*[^{}]*\*/)\}\s*$")
+_ATTRIBUTES = regex.compile(r"\s*+\{(?::?\s*+[#.][^{}]*+|/\*[^{}]*+(?<=\*/))\}\s*+\Z")
 _MAX_ATTRIBUTES_CHARS = 200
-_PLAIN = regex.compile(r"[\p{L}\p{N} .,;:?()'/\-]*")
+_MAX_HEADING_CHARS = 1000
+"""From here on, a heading is shown as it was written: the time to find its marks and links grows
+with the square of its length."""
+
+_PLAIN = regex.compile(r"[\p{L}\p{N} .,;:?()'/\-]*+")
 """Headings without anything that could be a mark: most of them."""
-_SENTENCE_END = regex.compile(r"(?<=[.!?\u2026][\"')\]]?)\s+(?=\S)|(?<=[\u3002\uFF01\uFF1F\uFF1B])")
+_SENTENCE_END = regex.compile(
+    r"(?<=[.!?\u2026][\"')\]]?)\s++(?=\S)|(?<=[\u3002\uFF01\uFF1F\uFF1B])"
+)
 _COMMENT = regex.compile(r"<!--.*?-->", regex.DOTALL)
 _LINE_END = regex.compile(r"\n")
-_SPACE = regex.compile(r"\s+")
+_SPACE = regex.compile(r"\s++")
 _BY_LINE = frozenset({"fence", "code_block", "table_open", "bullet_list_open", "ordered_list_open"})
 _MAX_CRUMB_CHARS = 200
+_MAX_TITLE_CHARS = 500
+"""Every passage of an entry begins with its title."""
+_WHOLE = 2
+"""Ends of a section that is one piece: its own."""
+GAP = "[...]"
+"""Marks passages of a section that are not shown."""
 _WIDER_FROM = (0x80, 0x800, 0x10000)
 """Code points from which UTF-8 takes one more byte."""
 
@@ -82,7 +94,8 @@ def cut(entry: Entry, config: PassageConfig) -> tuple[str, list[Passage]]:
     lines = entry.body.split("\n")
     sections = _sections(entry.body)
     heading = next((section.heading for section in sections if section.heading), None)
-    title = entry.title or heading or PurePosixPath(entry.source).stem
+    title = (entry.title or heading or PurePosixPath(entry.source).stem)[:_MAX_TITLE_CHARS]
+    folded_title = fold(title)
     sources = _sources(entry.source, sections)
     if not any(_says_something(section.text(lines)) for section in sections):
         return title, []  # headings alone are hints
@@ -96,10 +109,10 @@ def cut(entry: Entry, config: PassageConfig) -> tuple[str, list[Passage]]:
         elif section.heading and len(section.heading) >= _MAX_CRUMB_CHARS:
             text = section.with_heading(lines)
         path = section.path
-        if path and fold(path[0]) == fold(title):
+        if path and fold(path[0]) == folded_title:
             path = path[1:]
         for piece in _pieces(text, section, config):
-            first = entry.body_line + section.first + text.count("\n", 0, piece.start)
+            first = entry.body_line + section.first + piece.line
             passages.append(
                 Passage(
                     source=source,
@@ -116,8 +129,14 @@ def cut(entry: Entry, config: PassageConfig) -> tuple[str, list[Passage]]:
 
 def _says_something(text: str) -> bool:
     """Tell whether a text has words; rules and comments, but in code, say nothing."""
-    shown = text if "`" in text or "~~~" in text else _COMMENT.sub("", text)
+    shown = text if "`" in text or "~~~" in text else _without_comments(text)
     return TOKEN.search(shown) is not None
+
+
+def _without_comments(text: str) -> str:
+    last = text.rfind("-->") + 3
+    # Only where an end follows: comments that are never closed are each looked through to the end.
+    return _COMMENT.sub("", text[:last]) + text[last:]
 
 
 def _sources(entry: str, sections: Sequence[_Section]) -> list[str]:
@@ -155,7 +174,7 @@ def _sections(body: str) -> list[_Section]:
 
 def _heading_text(markdown: str) -> str:
     """Return what a reader sees of a heading: no ids, marks or link targets."""
-    if _PLAIN.fullmatch(markdown):
+    if len(markdown) > _MAX_HEADING_CHARS or _PLAIN.fullmatch(markdown):
         return printable(markdown)[:_MAX_CRUMB_CHARS]
     head, tail = markdown[:-_MAX_ATTRIBUTES_CHARS], markdown[-_MAX_ATTRIBUTES_CHARS:]
     inline = _INLINE.parseInline(head + _ATTRIBUTES.sub("", tail))[0]
@@ -190,7 +209,9 @@ class _Slugs:
 
 @dataclass(frozen=True)
 class _Piece:
-    start: int
+    line: int
+    """Of its section, counted from 0."""
+
     text: str
     lead: str
     joint: str
@@ -199,18 +220,22 @@ class _Piece:
 def _pieces(text: str, section: _Section, config: PassageConfig) -> Iterator[_Piece]:
     """Cut the text of a section; each piece is stripped of blank lines around it."""
     ends = [0, *_ends(text, section, config), len(text)]
-    table_heads = _table_heads(text, section, config)
-    before = 0
+    # In one piece, everything is there.
+    table_heads = _table_heads(text, section, config) if len(ends) > _WHOLE else []
+    before = line = counted = 0
     for start, end in pairwise(ends):
         raw = text[start:end]
         if not _says_something(raw):
             continue
         first = start + len(raw) - len(raw.lstrip("\n"))
         last = start + len(raw.rstrip())
-        lead = next((head for a, b, head in table_heads if a < first < b), "")
+        at = bisect_left(table_heads, (first,)) - 1
+        lead = table_heads[at][2] if at >= 0 and first < table_heads[at][1] else ""
+        line += text.count("\n", counted, first)
+        counted = first
         between = text[before:first]
         joint = between if before and not between.strip() else "\n\n"
-        yield _Piece(start=first, text=text[first:last], lead=lead, joint=joint)
+        yield _Piece(line=line, text=text[first:last], lead=lead, joint=joint)
         before = last
 
 
@@ -248,7 +273,7 @@ def _best_cut(text: str, cuts: Sequence[list[int]], start: int, within: int) -> 
 
 def _possible_cuts(text: str, section: _Section) -> tuple[list[int], list[int]]:
     """Return offsets of block starts, and of line or sentence ends inside blocks."""
-    line_starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
+    line_starts = _line_starts(text)
 
     def offset(line: int) -> int:
         return line_starts[min(max(line - section.first, 0), len(line_starts) - 1)]
@@ -269,14 +294,17 @@ def _table_heads(text: str, section: _Section, config: PassageConfig) -> list[tu
 
     A header that would take a good part of a passage is not repeated.
     """
-    lines = text.split("\n")
+    tables = [token.map for token in section.blocks if token.type == "table_open" and token.map]
+    starts = [*_line_starts(text), len(text) + 1] if tables else []
     heads: list[tuple[int, int, str]] = []
-    for token in section.blocks:
-        if token.type == "table_open" and token.map is not None:
-            first, last = (line - section.first for line in token.map)
-            rows = sum(len(line) + 1 for line in lines[: first + 2])
-            end = sum(len(line) + 1 for line in lines[:last])
-            header = "\n".join(lines[first : first + 2]) + "\n"
-            if approximate_tokens(header) <= config.max_tokens // 4:
-                heads.append((rows - 1, end, header))
+    for first, last in tables:
+        start, rows = starts[first - section.first], starts[first - section.first + 2]
+        header = f"{text[start : rows - 1]}\n"
+        if approximate_tokens(header) <= config.max_tokens // 4:
+            heads.append((rows - 1, starts[last - section.first], header))
     return heads
+
+
+def _line_starts(text: str) -> list[int]:
+    """Return the offset of each line."""
+    return [0, *(match.end() for match in _LINE_END.finditer(text))]

@@ -11,9 +11,10 @@ from importlib.metadata import version
 from unicodedata import unidata_version
 
 from lookup_tool.config import PassageConfig
+from lookup_tool.documents.entries import groups_named
 from lookup_tool.documents.passages import cut
 from lookup_tool.documents.phrases import phrases_of
-from lookup_tool.schema import Entry, LoadProblem, Phrase, PreparedEntry
+from lookup_tool.schema import EVERYBODY, Access, Entry, LoadProblem, Phrase, PreparedEntry
 
 _json = json.JSONEncoder(sort_keys=True).encode  # made once: there are many entries
 _LIBRARIES = ("lookup-tool", "markdown-it-py", "PyStemmer", "PyYAML", "regex")
@@ -42,6 +43,11 @@ def prepare(
         sha256=sha256,
         problems=tuple(problems),
     )
+
+
+def access_by_default(settings: PassageConfig) -> Access:
+    """Return who may read an entry that does not say it."""
+    return EVERYBODY if settings.default_access is None else groups_named(settings.default_access)
 
 
 def made_by() -> str:

@@ -72,7 +72,7 @@ def write(  # noqa: PLR0913 - the ingredients of one build
         embedded.keep(usable)
     thresholds, calibrated_at = thresholds_for(root, embedder)
     manifest = Manifest(
-        versions=layout.versions(f"{embedder.name} {settings.model_dump_json()}"),
+        versions=layout.versions(f"{embedder.name} {_cutting(settings)}"),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         made_by=made_by(),
         entries=len(entries),
@@ -113,6 +113,11 @@ def write(  # noqa: PLR0913 - the ingredients of one build
     write_generation(root, manifest, fill)
     remove_pending(root)
     return manifest, embedded.computed
+
+
+def _cutting(settings: PassageConfig) -> str:
+    """Write how entries are cut; who may read one by default shows in the entries alone."""
+    return settings.model_dump_json(exclude={"default_access"})
 
 
 def _save_vectors(

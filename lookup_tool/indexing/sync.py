@@ -5,6 +5,7 @@ generation what belongs to unchanged ones; what it writes is what a build from n
 """
 
 import logging
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from typing_extensions import TypedDict
 from lookup_tool.config import LookupConfig, PassageConfig
 from lookup_tool.documents.entries import Problems
 from lookup_tool.documents.folder import LoadedFile, check_folder, load_folder
-from lookup_tool.documents.prepared import prepare
+from lookup_tool.documents.prepared import access_by_default, prepare
 from lookup_tool.embedders.embedder import DEFAULT, Embedder
 from lookup_tool.engines.local.generations import remove_unused, writing
 from lookup_tool.engines.local.snapshot import (
@@ -80,7 +81,12 @@ def build_folder(
     _check_places(docs, root)
     problems = Problems()
     with writing(root):
-        files = load_folder(docs, problems, lambda done, total: progress("read", done, total))
+        files = load_folder(
+            docs,
+            problems,
+            lambda done, total: progress("read", done, total),
+            default=access_by_default(settings),
+        )
         if not files and (root / "CURRENT").exists():
             raise _no_entries(docs, root)
         entries = _cut(files, settings, progress)
@@ -88,20 +94,24 @@ def build_folder(
     return LoadReport(len(entries), tuple(problems.found))
 
 
-def sync_folder(
+def sync_folder(  # noqa: PLR0913 - what one sync is told
     docs: Path,
     root: Path,
     embedder: str | Embeddings | None,
     config: LookupConfig | None,
     progress: Progress,
+    *,
+    default_access: str | Iterable[str] | None = None,
 ) -> SyncReport:
     """Bring a knowledge base up to date with a folder; `KnowledgeBase.sync` explains it."""
     _check_places(docs, root)
     with writing(root):
         if not (root / "CURRENT").exists():
-            return _Sync(docs, root, None, embedder, config).run(progress)
+            settings = _settings(PassageConfig(), config, default_access)
+            return _Sync(docs, root, None, embedder, settings).run(progress)
         manifest = read_manifest(root)
-        sync = _Sync(docs, root, manifest, embedder, config)
+        settings = _settings(manifest.passage_settings, config, default_access)
+        sync = _Sync(docs, root, manifest, embedder, settings)
         # Before it is opened: a file that is missing or cut off keeps it from opening at all.
         if damaged := damaged_files(root / read_pointer(root).generation, manifest):
             report = sync.mend(damaged, progress)
@@ -119,6 +129,20 @@ def _check_places(docs: Path, root: Path) -> None:
     check_folder(docs)
     if root.resolve() == docs.resolve():
         raise KnowledgeError(root, "holds the documents; name another folder to build in")
+
+
+def _settings(
+    own: PassageConfig, config: LookupConfig | None, default_access: str | Iterable[str] | None
+) -> LookupConfig:
+    """Settle how files are read: as told, else as those of the knowledge base were.
+
+    A default access is kept even where other settings are given: nothing opens by being left out.
+    """
+    given = own if config is None else config.passages
+    accesses = (default_access, given.default_access, own.default_access)
+    said = next((access for access in accesses if access is not None), None)
+    passages = given.with_default_access(said)
+    return (config or LookupConfig()).model_copy(update={"passages": passages})
 
 
 def _no_entries(docs: Path, root: Path) -> KnowledgeError:
@@ -151,19 +175,16 @@ class _Sync:
         root: Path,
         manifest: Manifest | None,
         embedder: str | Embeddings | None,
-        config: LookupConfig | None,
+        config: LookupConfig,
     ) -> None:
         self._docs = docs
         self._root = root
-        settings = config or LookupConfig()
-        self._settings = settings.passages
+        self._settings = config.passages
         self._damaged: tuple[str, ...] = ()
         if manifest is None:
-            self._embedder = Embedder(embedder or DEFAULT, settings.embedding)
+            self._embedder = Embedder(embedder or DEFAULT, config.embedding)
             return
-        if config is None:
-            self._settings = manifest.passage_settings
-        self._embedder = embedder_for(root, manifest, embedder, settings.embedding)
+        self._embedder = embedder_for(root, manifest, embedder, config.embedding)
 
     def mend(self, damaged: Sequence[str], progress: Progress) -> SyncReport:
         """Build everything again, and take nothing from what is damaged."""
@@ -180,6 +201,7 @@ class _Sync:
             problems,
             lambda done, total: progress("read", done, total),
             known=None if previous is None else previous.entry,
+            default=access_by_default(self._settings),
         )
         now = {file.source: file.sha256 for file in files}
         before = {} if previous is None else previous.sha256s
@@ -234,16 +256,14 @@ def _changes(before: Mapping[str, str | None], now: Mapping[str, str | None]) ->
     """Compare the hashes of files, by source."""
     added = [source for source in now if source not in before]
     removed = [source for source in before if source not in now]
-    renamed: list[tuple[str, str]] = []
-    for old in tuple(removed):
-        new = next((each for each in added if now[each] == before[old]), None)
-        if new is not None:
-            renamed.append((old, new))
-            removed.remove(old)
-            added.remove(new)
+    by_hash: dict[str | None, deque[str]] = defaultdict(deque)
+    for source in added:
+        by_hash[now[source]].append(source)
+    renamed = {old: by_hash[before[old]].popleft() for old in removed if by_hash[before[old]]}
+    kept = set(renamed.values())
     return {
-        "added": tuple(added),
+        "added": tuple(source for source in added if source not in kept),
         "changed": tuple(s for s in now if s in before and now[s] != before[s]),
-        "removed": tuple(removed),
-        "renamed": tuple(renamed),
+        "removed": tuple(source for source in removed if source not in renamed),
+        "renamed": tuple(renamed.items()),
     }

@@ -109,8 +109,11 @@ def _counter(config: PackConfig) -> Callable[[str], int]:
 
 def _longest(content: str, fits: Callable[[str], bool]) -> str:
     """Return the longest beginning of a content that fits, cut at a sentence if one is near."""
-    low, high = 0, len(content)  # the first `low` characters fit
-    if not fits(content[:1] + CUT):
+    low, high = 0, 1  # the first `low` characters fit
+    while high < len(content) and fits(content[:high].rstrip() + CUT):
+        low, high = high, 2 * high  # so that what is counted is no more than twice what fits
+    high = min(high, len(content))
+    if not low:
         return ""
     while low < high:
         middle = (low + high + 1) // 2

@@ -33,7 +33,7 @@ from lookup_tool.schema import QueryTerm
 from lookup_tool.text import PAIR, STOP_WORDS, surface_terms, terms
 
 # A word with a digit, or in capitals.
-_IDENTIFIER = regex.compile(r"[^\s]*\p{Nd}[^\s]*|\b\p{Lu}[\p{Lu}.&]+\b")
+_IDENTIFIER = regex.compile(r"(?<!\S)[^\s\p{Nd}]*+\p{Nd}\S*+|\b\p{Lu}[\p{Lu}.&]+\b")
 _FEW = 3
 _FEW_SHARE = 0.005
 """An identifier stands in at most this many passages, or this share of them."""
