@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
+from os.path import realpath
 from pathlib import Path
 
 from langchain_core.embeddings import Embeddings
@@ -16,7 +17,7 @@ from typing_extensions import TypedDict
 
 from lookup_tool.config import LookupConfig, PassageConfig
 from lookup_tool.embeddings import DEFAULT, Embedder
-from lookup_tool.errors import KnowledgeError
+from lookup_tool.errors import KnowledgeDamagedError, KnowledgeError
 from lookup_tool.knowledge.build import Progress, write
 from lookup_tool.knowledge.documents import Entry, LoadProblem, LoadReport, Problems
 from lookup_tool.knowledge.folder import LoadedFile, check_folder, load_folder
@@ -102,11 +103,15 @@ def sync_folder(
         manifest = read_manifest(root)
         sync = _Sync(docs, root, manifest, embedder, config)
         # Before it is opened: a file that is missing or cut off keeps it from opening at all.
-        if damaged := damaged_files(root / read_pointer(root).generation, manifest):
+        damaged = damaged_files(root / read_pointer(root).generation, manifest)
+        if not damaged:
+            try:
+                with closing(open_current(root)) as snapshot:
+                    report = sync.run(progress, snapshot)
+            except KnowledgeDamagedError as error:  # its checksums are those of the damage
+                damaged = [error.path.name]
+        if damaged:
             report = sync.mend(damaged, progress)
-        else:
-            with closing(open_current(root)) as snapshot:
-                report = sync.run(progress, snapshot)
         # A sync before this one may have been killed between its switch and this.
         remove_unused(root)
         remove_pending(root)
@@ -116,7 +121,7 @@ def sync_folder(
 def _check_places(docs: Path, root: Path) -> None:
     """Refuse what cannot be meant, before anything is written."""
     check_folder(docs)
-    if root.resolve() == docs.resolve():
+    if realpath(root) == realpath(docs):  # `resolve` raises at links in a circle
         raise KnowledgeError(root, "holds the documents; name another folder to build in")
 
 
