@@ -10,7 +10,7 @@ from lookup_tool.errors import KnowledgeDamagedError
 from lookup_tool.knowledge.damage import reading
 
 _LONGEST_HEADER = 1000
-"""Characters; those of our own arrays have some 100. It is parsed as Python, which takes a stack."""
+"""Characters; those of our own arrays have some 100. It is parsed as Python, recursively."""
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:

@@ -47,6 +47,14 @@ _ROUNDING = 1 - 1e-5
 """What float32 sums lose against the bounds, which are added up in float64, is less."""
 
 
+FILES = (
+    *("vocabulary.json", "ids.npy", "starts.npy", "heads.npy", "sizes.npy", "frequency.npy"),
+    *("posting_starts.npy", "posting_rows.npy", "posting_counts.npy", "posting_most.npy"),
+    "public.npy",
+)
+"""What an index is saved in."""
+
+
 @dataclass(frozen=True)
 class QueryTerm:
     """One term of a query, in its place."""
@@ -227,7 +235,9 @@ class LexicalIndex:
         """Read every array, and name the first one with values that the others have no room for."""
         fits = {
             "ids": _within(self._ids, len(self._vocabulary)),
-            "heads": bool((self._heads >= 0).all() and (self._heads <= np.diff(self._starts)).all()),
+            "heads": bool(
+                (self._heads >= 0).all() and (self._heads <= np.diff(self._starts)).all()
+            ),
             "posting_rows": _within(self._posting_rows, len(self._heads)),
             "public": 0 <= self._public <= len(self._heads),
         }
@@ -379,7 +389,11 @@ def _read_vocabulary(path: Path) -> dict[str, int]:
     with reading(path):
         terms = json.loads(path.read_text(encoding="utf-8"))
         numbers = {term: number for number, term in enumerate(terms)}
-        if not isinstance(terms, list) or len(numbers) < len(terms) or not set(map(type, terms)) <= {str}:
+        if (
+            not isinstance(terms, list)
+            or len(numbers) < len(terms)
+            or not set(map(type, terms)) <= {str}
+        ):
             raise KnowledgeDamagedError(path, "is no list of different terms")
     return numbers
 
@@ -396,7 +410,7 @@ def _ascending(path: Path, count: int) -> NDArray[np.int64]:
 
 
 def _within(numbers: NDArray[Any], stop: int) -> bool:
-    return not numbers.size or bool(0 <= numbers.min() and numbers.max() < stop)
+    return not numbers.size or bool(numbers.min() >= 0 and numbers.max() < stop)
 
 
 def _added(

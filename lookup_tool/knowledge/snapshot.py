@@ -30,6 +30,7 @@ from lookup_tool.errors import KnowledgeDamagedError, KnowledgeNotFoundError
 from lookup_tool.knowledge.arrays import load_array
 from lookup_tool.knowledge.damage import check_file, read_file, reading
 from lookup_tool.knowledge.holds import Hold
+from lookup_tool.knowledge.lexical import FILES as LEXICAL_FILES
 from lookup_tool.knowledge.lexical import LexicalIndex
 from lookup_tool.knowledge.passage_store import PassageStore
 from lookup_tool.knowledge.quantized import QuantizedRows
@@ -39,6 +40,15 @@ from lookup_tool.knowledge.vectors import VectorIndex, VectorSearch
 FORMAT = 4
 
 QUANTIZED = "quantized.faiss"
+
+_FILES = frozenset(
+    (
+        *("passages.sqlite", "vectors.npy", "entry_vectors.npy"),
+        *("text_ids.npy", "sections.npy", "entries.npy"),
+        *(f"lexical/{name}" for name in LEXICAL_FILES),
+    )
+)
+"""Of every generation; one with codes has `QUANTIZED` too."""
 
 _GENERATION = re.compile(r"generation-\d+")
 
@@ -253,7 +263,10 @@ def _manifest(folder: Path, pointer: Pointer) -> Manifest:
             raise KnowledgeDamagedError(
                 folder, f"has format {content.get('format')}, this version reads {FORMAT}"
             )
-        return Manifest.model_validate(content)
+        manifest = Manifest.model_validate(content)
+    if set(manifest.files) != _FILES | ({QUANTIZED} if manifest.quantized_rows else set()):
+        raise KnowledgeDamagedError(path, "lists other files than a generation has")
+    return manifest
 
 
 def read_manifest(root: Path) -> Manifest:
