@@ -11,7 +11,6 @@ Opening checks what is cheap to check: presence, sizes, headers and the manifest
 
 import hashlib
 import json
-import os
 import re
 import weakref
 from collections.abc import Sequence
@@ -227,9 +226,11 @@ def read_pointer(root: Path) -> Pointer:
     """
     path = root / "CURRENT"
     with reading(path):
-        if not os.path.lexists(path):
+        try:
+            path.lstat()
+        except (FileNotFoundError, NotADirectoryError) as error:
             remedy = "no knowledge base here; build one with `lookup-tool ingest DOCS --into KB`"
-            raise KnowledgeNotFoundError(root, remedy)
+            raise KnowledgeNotFoundError(root, remedy) from error
         current = json.loads(read_file(path))
         pointer = Pointer(current["generation"], current["manifest"])
         if not _GENERATION.fullmatch(pointer.generation):

@@ -15,12 +15,13 @@ from langchain_core.embeddings import Embeddings
 from lookup_tool.config import EmbeddingConfig
 from lookup_tool.embeddings import Embedder, Thresholds
 from lookup_tool.errors import EmbedderMismatchError, SourceNotFoundError
+from lookup_tool.knowledge.damage import reading
 from lookup_tool.knowledge.hints import TELLING, QueryHints, derive_category
 from lookup_tool.knowledge.passage_store import StoredEntry, StoredPassage
 from lookup_tool.knowledge.search import SearchRequest, SearchResult, search
 from lookup_tool.knowledge.segments import Where, rows_in
 from lookup_tool.knowledge.snapshot import Manifest, Snapshot
-from lookup_tool.knowledge.tokens import bound, visible
+from lookup_tool.knowledge.tokens import bound, encodable, visible
 
 SAME_VECTOR = 0.999
 """Least cosine between a stored vector and the same text embedded again by the same model."""
@@ -98,7 +99,7 @@ class View:
         Raises:
             SourceNotFoundError: There is none that these groups may read.
         """
-        found = self.snapshot.store.entry(source, self.snapshot.permitted(groups))
+        found = self.snapshot.store.entry(encodable(source), self.snapshot.permitted(groups))
         if found is None:
             raise SourceNotFoundError(self._path, f"no entry {source!r} that you may read")
         return found
@@ -152,8 +153,10 @@ def check_embedder(path: Path, snapshot: Snapshot, embedder: Embedder) -> None:
 
     Raises:
         EmbedderMismatchError: Its vector is not the one that is stored.
+        KnowledgeDamagedError: The passage cannot be read.
     """
-    text = snapshot.store.passages([0])[0].embedded_text
+    with reading(snapshot.folder / "passages.sqlite"):
+        text = snapshot.store.passages([0])[0].embedded_text
     vector = embedder.embed_passage(text)
     _check_dimension(path, snapshot.manifest, embedder, len(vector))
     if float(vector @ snapshot.unit_vectors[0]) < SAME_VECTOR:
@@ -184,10 +187,14 @@ def embedder_for(
 
     Raises:
         EmbedderMismatchError: It was built with an object, and none is given.
+        KnowledgeDamagedError: It names none that there can be.
     """
     record = manifest.embedder
-    if given is None and not record.loads_by_name:
+    if given is not None:
+        return Embedder(given, config)
+    if not record.loads_by_name:
         raise EmbedderMismatchError(
             root, f"it was built with an object of {record.name}; pass it as `embedder`"
         )
-    return Embedder(record.name if given is None else given, config)
+    with reading(root):
+        return Embedder(record.name, config)
