@@ -102,12 +102,12 @@ def ingest(
     ):
         report, manifest = knowledge.report, knowledge.manifest
     print_problems(report)
-    out.line(
+    out.say(
         f"{report.entries} entries, {manifest.passages} passages and {len(manifest.categories)} "
         f"categories in {into} (version {knowledge.version})"
     )
     if not report.entries:
-        err.line(f"note: {docs} holds no .md, .markdown or .mdx files", "yellow")
+        err.say(f"note: {docs} holds no .md, .markdown or .mdx files", "yellow")
 
 
 @app.command()
@@ -186,14 +186,14 @@ def show(
     """
     with KnowledgeBase.open(kb) as knowledge:
         entry = knowledge.read(source, frozenset(group or ()))
-    out.line(entry.title, "bold")
-    out.line(f"{entry.source}  category: {entry.category or 'none'}", "dim")
+    out.say(entry.title, "bold")
+    out.say(f"{entry.source}  category: {entry.category or 'none'}", "dim")
     heading: tuple[str, ...] = ()
     for passage in entry.passages:
         if passage.breadcrumb != heading:
             heading = passage.breadcrumb
             out.print()
-            out.line(f"{' > '.join(heading)}  ({passage.source})", "cyan")
+            out.say(f"{' > '.join(heading)}  ({passage.source})", "cyan")
         out.print(Text(passage.text))
 
 
@@ -211,25 +211,25 @@ def _print_result(result: LookupResult, traces: str, blocks: int) -> None:
         result.evidence_status, "magenta"
     )
     level = f", relevance {result.relevance_level}" if result.found else ""
-    out.line(f"{result.evidence_status}{level}: {result.message}", f"bold {color}")
+    out.say(f"{result.evidence_status}{level}: {result.message}", f"bold {color}")
     for block in result.evidence_blocks[:blocks]:
         place = f"{block.source}, lines {block.lines.start}-{block.lines.end}"
         out.print()
-        out.line(f"[{block.rank}] {' > '.join(block.breadcrumb)}", "bold")
+        out.say(f"[{block.rank}] {' > '.join(block.breadcrumb)}", "bold")
         numbers = f"score {block.score:.2f}, similarity {block.similarity:.2f}"
-        out.line(f"    {place}: {numbers}", "dim")
-        out.line(f"    {', '.join(block.hit_reasons)}", "dim")
+        out.say(f"    {place}: {numbers}", "dim")
+        out.say(f"    {', '.join(block.hit_reasons)}", "dim")
         out.print(Text(block.content))
     out.print()
     if blocks < len(result.evidence_blocks):
         more = len(result.evidence_blocks) - blocks
-        out.line(f"and {more} more; show them with --blocks {len(result.evidence_blocks)}")
+        out.say(f"and {more} more; show them with --blocks {len(result.evidence_blocks)}")
     for line in _history(result):
-        out.line(line)
+        out.say(line)
     if trace.record_error:
-        err.line(f"not recorded: {trace.record_error}", "red")
+        err.say(f"not recorded: {trace.record_error}", "red")
     else:
-        out.line(f"trace: row {trace.invocation_id} in {traces}")
+        out.say(f"trace: row {trace.invocation_id} in {traces}")
 
 
 def _history(result: LookupResult) -> Iterator[str]:
@@ -267,5 +267,5 @@ def main(arguments: list[str] | None = None) -> None:
     except LookupToolError as error:
         if "--debug" in given:
             raise
-        err.line(f"error: {error}", "red")
+        err.say(f"error: {error}", "red")
         sys.exit(1)

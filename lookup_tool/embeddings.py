@@ -7,6 +7,7 @@ their first use. To add a name, add a branch to `_load`.
 """
 
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ from lookup_tool.remote import RemoteCalls
 DEFAULT = "wordllama"
 BATCH = 256
 """Texts embedded in one call."""
+
+_FOLDERS = re.compile(r"(?<=[:(])(?:[A-Za-z]:|~|\.{1,2})?[/\\](?:[^/\\)]*[/\\])*(?=[^/\\)])")
+"""The folders of a model that is named by its path; `organization/model` is no path."""
 
 _CHARACTERS_PER_TOKEN = 3
 """A cautious estimate for word pieces: prose has four and more, logs have fewer."""
@@ -132,6 +136,11 @@ class Embedder:
         runs_here = self.name == DEFAULT or self.name.startswith("huggingface:")
         self.config = config or EmbeddingConfig()
         self._remote = None if runs_here else RemoteCalls(self.name, self.config)
+
+    @property
+    def label(self) -> str:
+        """Its name without folders of this machine: results and traces are read elsewhere."""
+        return _FOLDERS.sub("", self.name)
 
     @property
     def thresholds(self) -> Thresholds:

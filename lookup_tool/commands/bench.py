@@ -168,7 +168,7 @@ def _print(report: SpeedReport) -> None:
         table.add_row(stage, f"{spread.p50:.2f}", f"{spread.p95:.2f}")
     out.print(table)
     memory = "" if report.resident_mb is None else f", {report.resident_mb:,.0f} MB of memory"
-    out.line(
+    out.say(
         f"{report.lookups_per_second:,.0f} lookups a second ({report.questions} questions, "
         f"{report.passages:,} passages); opened in {report.open_ms:,.0f} ms, first answer after "
         f"{report.first_ms:,.0f} ms more{memory}"

@@ -74,9 +74,9 @@ def calibrate(  # noqa: PLR0913 - the options of one command
 
 
 def _print(calibration: Calibration) -> None:
-    out.line(calibration.gain, "bold")
+    out.say(calibration.gain, "bold")
     what = "questions" if calibration.labelled else "sentences of the documents"
-    out.line(
+    out.say(
         f"{calibration.answerable} answerable {what} and {calibration.unanswerable} others, "
         f"{calibration.embedder}, version {calibration.knowledge_version}"
     )
@@ -87,7 +87,7 @@ def _print(calibration: Calibration) -> None:
     out.print()
     out.print(table)
     out.print()
-    out.line("written" if calibration.written else "nothing was written (--dry-run)")
+    out.say("written" if calibration.written else "nothing was written (--dry-run)")
 
 
 def _values(state: State) -> dict[str, str]:

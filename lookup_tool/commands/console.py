@@ -47,7 +47,7 @@ class Screen(Console):
             soft_wrap=True,
         )
 
-    def line(self, text: str, style: str = "") -> None:
+    def say(self, text: str, style: str = "") -> None:
         """Print one line, whatever the text holds."""
         self.print(Text(one_line(text), style=style))
 
@@ -143,12 +143,12 @@ def print_problems(report: LoadReport) -> None:
     errors = sum(1 for problem in report.problems if problem.level == "error")
     for problem in report.problems[:_MAX_PROBLEMS]:
         style = "red" if problem.level == "error" else "yellow"
-        err.line(f"{problem.level}: {problem}", style)
+        err.say(f"{problem.level}: {problem}", style)
     if len(report.problems) > _MAX_PROBLEMS:
-        err.line(f"... and {len(report.problems) - _MAX_PROBLEMS} more")
+        err.say(f"... and {len(report.problems) - _MAX_PROBLEMS} more")
     if report.problems:
         warnings = len(report.problems) - errors
-        err.line(f"{counted(warnings, 'warning')}, {counted(errors, 'error')}")
+        err.say(f"{counted(warnings, 'warning')}, {counted(errors, 'error')}")
 
 
 def counted(number: int, what: str) -> str:

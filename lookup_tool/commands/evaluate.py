@@ -116,7 +116,7 @@ def evaluate(  # noqa: PLR0913 - the options of one command
     _warn_of_missing(report)
     failures = [failure for gate in gates if (failure := gate.failure(report))]
     for failure in failures:
-        err.line(failure, "red")
+        err.say(failure, "red")
     if failures:
         raise typer.Exit(1)
 
@@ -134,7 +134,7 @@ def _warn_of_missing(report: EvaluationReport) -> None:
     missing = report.missing
     if missing:
         more = ", ..." if len(missing) > _MAX_NAMES else ""
-        err.line(
+        err.say(
             "warning: relevant ids not in the knowledge base, counted as not found: "
             f"{len(missing)} ({', '.join(missing[:_MAX_NAMES])}{more})",
             "yellow",

@@ -33,7 +33,7 @@ _LOST: dict[Lost, str] = {
 
 def print_report(report: EvaluationReport, worst: int) -> None:
     """Print the figures, then the questions that fared worst."""
-    out.line(
+    out.say(
         f"{report.questions} questions ({report.answerable} answerable), {report.embedder}, "
         f"version {report.knowledge_version}"
     )
@@ -52,7 +52,7 @@ def print_report(report: EvaluationReport, worst: int) -> None:
 def _print(title: str, table: Table) -> None:
     if table.row_count:
         out.print()
-        out.line(title, "bold")
+        out.say(title, "bold")
         out.print(table, width=_WIDTH, soft_wrap=False)
 
 

@@ -72,7 +72,7 @@ class QuantizedRows:
         Raises:
             KnowledgeDamagedError: It cannot be read, or holds something else.
         """
-        own = faiss.IndexRaBitQFastScan(dimension, faiss.METRIC_INNER_PRODUCT)
+        own: Any = faiss.IndexRaBitQFastScan(dimension, faiss.METRIC_INNER_PRODUCT)
         with reading(path):
             index = _read_bounded(path)
             if not isinstance(index, faiss.IndexRaBitQFastScan) or not index.is_trained:
@@ -112,7 +112,7 @@ class QuantizedRows:
 def _read_bounded(path: Path) -> "faiss.Index":
     """Read an index, and set aside no more memory for a part of it than the file has bytes."""
     with path.open("rb") as file:
-        if not file.read(len(_KIND)) == _KIND:
+        if file.read(len(_KIND)) != _KIND:
             raise KnowledgeDamagedError(path, "holds no RaBitQ codes")
     with _reading:
         usual = faiss.get_deserialization_vector_byte_limit()
@@ -123,7 +123,7 @@ def _read_bounded(path: Path) -> "faiss.Index":
             faiss.set_deserialization_vector_byte_limit(usual)
 
 
-def _structure(index: "faiss.IndexRaBitQFastScan") -> dict[str, Any]:
+def _structure(index: Any) -> dict[str, Any]:
     """Return everything that decides where a search reads."""
     coder = index.rabitq
     return {

@@ -104,14 +104,14 @@ def sync_folder(
         sync = _Sync(docs, root, manifest, embedder, config)
         # Before it is opened: a file that is missing or cut off keeps it from opening at all.
         damaged = damaged_files(root / read_pointer(root).generation, manifest)
+        report = None
         if not damaged:
             try:
                 with closing(open_current(root)) as snapshot:
                     report = sync.run(progress, snapshot)
             except KnowledgeDamagedError as error:  # its checksums are those of the damage
                 damaged = [error.path.name]
-        if damaged:
-            report = sync.mend(damaged, progress)
+        report = report or sync.mend(damaged, progress)
         # A sync before this one may have been killed between its switch and this.
         remove_unused(root)
         remove_pending(root)

@@ -58,8 +58,8 @@ class View:
 
     @property
     def embedder(self) -> str:
-        """Name of the embedding model."""
-        return self._embedder.name
+        """Name of the embedding model, without folders of this machine."""
+        return self._embedder.label
 
     @property
     def thresholds(self) -> Thresholds:
