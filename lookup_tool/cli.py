@@ -4,7 +4,6 @@ Results go to standard output, everything else to standard error. An error is on
 the thing and the remedy, and a non-zero exit; `--debug` shows the traceback.
 """
 
-import json
 import logging
 import sys
 from collections.abc import Iterator
@@ -24,11 +23,15 @@ from lookup_tool.commands.console import (
     DefaultAccess,
     Groups,
     KnowledgePath,
+    LogFormatter,
     TracesUrl,
+    add_row,
     bars,
     err,
     out,
+    print_json,
     print_problems,
+    use_any_encoding,
 )
 from lookup_tool.commands.evaluate import METRICS_HELP, evaluate
 from lookup_tool.commands.sync import check, sync
@@ -75,7 +78,9 @@ def _options(
     ] = False,
 ) -> None:
     """Answers from your documents with evidence, or says plainly that there is none."""
-    logging.basicConfig(level=logging.DEBUG if debug else logging.CRITICAL)
+    handler = logging.StreamHandler()
+    handler.setFormatter(LogFormatter(logging.BASIC_FORMAT))
+    logging.basicConfig(level=logging.DEBUG if debug else logging.CRITICAL, handlers=[handler])
 
 
 @app.command()
@@ -104,12 +109,12 @@ def ingest(
     ):
         report, manifest = knowledge.report, knowledge.manifest
     print_problems(report)
-    out.print(
+    out.say(
         f"{report.entries} entries, {manifest.passages} passages and {len(manifest.categories)} "
         f"categories in {into} (version {knowledge.version})"
     )
     if not report.entries:
-        err.print(f"note: {docs} holds no .md, .markdown or .mdx files", style="yellow")
+        err.say(f"note: {docs} holds no .md, .markdown or .mdx files", "yellow")
 
 
 @app.command()
@@ -133,7 +138,7 @@ def ask(  # noqa: PLR0913 - the options of one command
         result: LookupResult = graph.invoke({"query": query}, context=context)["result"]
         store.close()
     if as_json:
-        typer.echo(json.dumps(result.model_dump(mode="json"), ensure_ascii=False, indent=2))
+        print_json(result.model_dump(mode="json"))
     else:
         _print_result(result, store.url, blocks)
     if result.evidence_status == "unavailable":
@@ -173,7 +178,7 @@ def info(
         "version": knowledge.version,
         "built": manifest.created_at,
     }.items():
-        table.add_row(label, Text(str(value)))
+        add_row(table, label, str(value))
     out.print(table)
 
 
@@ -189,14 +194,14 @@ def show(
     """
     with KnowledgeBase.open(kb) as knowledge:
         entry = knowledge.read(source, frozenset(group or ()))
-    out.print(Text(entry.title, style="bold"))
-    out.print(Text(f"{entry.source}  category: {entry.category or 'none'}", style="dim"))
+    out.say(entry.title, "bold")
+    out.say(f"{entry.source}  category: {entry.category or 'none'}", "dim")
     heading: tuple[str, ...] = ()
     for passage in entry.passages:
         if passage.breadcrumb != heading:
             heading = passage.breadcrumb
             out.print()
-            out.print(Text(f"{' > '.join(heading)}  ({passage.source})", style="cyan"))
+            out.say(f"{' > '.join(heading)}  ({passage.source})", "cyan")
         out.print(Text(passage.text))
 
 
@@ -218,25 +223,25 @@ def _print_result(result: LookupResult, traces: str, blocks: int) -> None:
         result.evidence_status, "magenta"
     )
     level = f", relevance {result.relevance_level}" if result.found else ""
-    out.print(Text(f"{result.evidence_status}{level}: {result.message}", style=f"bold {color}"))
+    out.say(f"{result.evidence_status}{level}: {result.message}", f"bold {color}")
     for block in result.evidence_blocks[:blocks]:
         place = f"{block.source}, lines {block.lines.start}-{block.lines.end}"
         out.print()
-        out.print(Text(f"[{block.rank}] {' > '.join(block.breadcrumb)}", style="bold"))
+        out.say(f"[{block.rank}] {' > '.join(block.breadcrumb)}", "bold")
         numbers = f"score {block.score:.2f}, similarity {block.similarity:.2f}"
-        out.print(Text(f"    {place}: {numbers}", style="dim"))
-        out.print(Text(f"    {', '.join(block.hit_reasons)}", style="dim"))
+        out.say(f"    {place}: {numbers}", "dim")
+        out.say(f"    {', '.join(block.hit_reasons)}", "dim")
         out.print(Text(block.content))
     out.print()
     if blocks < len(result.evidence_blocks):
         more = len(result.evidence_blocks) - blocks
-        out.print(f"and {more} more; show them with --blocks {len(result.evidence_blocks)}")
+        out.say(f"and {more} more; show them with --blocks {len(result.evidence_blocks)}")
     for line in _history(result):
-        out.print(Text(line))
+        out.say(line)
     if trace.record_error:
-        err.print(Text(f"not recorded: {trace.record_error}", style="red"))
+        err.say(f"not recorded: {trace.record_error}", "red")
     else:
-        out.print(Text(f"trace: row {trace.invocation_id} in {traces}"))
+        out.say(f"trace: row {trace.invocation_id} in {traces}")
 
 
 def _history(result: LookupResult) -> Iterator[str]:
@@ -268,10 +273,11 @@ def _history(result: LookupResult) -> Iterator[str]:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     given = sys.argv[1:] if arguments is None else arguments
+    use_any_encoding()
     try:
         app(args=given, prog_name="lookup-tool")
     except LookupToolError as error:
         if "--debug" in given:
             raise
-        err.print(Text(f"error: {error}", style="red"))
+        err.say(f"error: {error}", "red")
         sys.exit(1)

@@ -276,16 +276,17 @@ class KnowledgeBase:
 
         Raises:
             KnowledgeNotFoundError: There is none.
-            KnowledgeDamagedError: Files are missing or changed; all of them are named.
+            KnowledgeDamagedError: Files are missing or changed, all of which are named, or one of
+                them does not fit the others.
         """
         snapshot = open_current(Path(path))
         try:
-            damaged = damaged_files(snapshot.folder, snapshot.manifest)
+            if damaged := damaged_files(snapshot.folder, snapshot.manifest):
+                problem = f"changed since written: {', '.join(damaged)}"
+                raise KnowledgeDamagedError(snapshot.folder, problem)
+            snapshot.check()
         finally:
             snapshot.close()
-        if damaged:
-            problem = f"changed since written: {', '.join(damaged)}"
-            raise KnowledgeDamagedError(snapshot.folder, problem)
         return snapshot.manifest
 
     def view(self) -> View:

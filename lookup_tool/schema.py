@@ -5,7 +5,9 @@ They are plain and hold no logic but their own reading. What goes out of a looku
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 DIGITS = 6
 """Similarities are rounded once, here, and compared only so: in float32, vectors built to lie
@@ -341,6 +343,9 @@ class SearchResult:
 
 # Judging
 
+Share = Annotated[float, Field(ge=0, le=1)]
+"""Checked where it is read from disk."""
+
 
 @dataclass(frozen=True)
 class AnswerabilityRule:
@@ -373,10 +378,10 @@ class AnswerabilityRule:
 class Thresholds:
     """What belongs to an embedder, and to a corpus once calibrated; similarities in [0, 1]."""
 
-    reference_threshold: float
+    reference_threshold: Share
     """Under it, a filtered search is repeated without its filter."""
 
-    evidence_floor: float
+    evidence_floor: Share
     """Under it, a candidate is not evidence."""
 
     rule: AnswerabilityRule = AnswerabilityRule()

@@ -7,10 +7,9 @@ the extra `mcp`.
 import asyncio
 import contextlib
 import io
+import logging
 import signal
-import socket
 import sys
-from collections.abc import AsyncIterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,14 +21,14 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from lookup_tool.config import as_groups
 from lookup_tool.contracts import LookupResult
-from lookup_tool.errors import ConfigurationError, MissingExtraError
+from lookup_tool.errors import MissingExtraError
 from lookup_tool.knowledge_base import KnowledgeBase
 from lookup_tool.tool import create_lookup_tool
 
+logger = logging.getLogger(__name__)
+
 _REFRESH = 5.0
 """Seconds after which a lookup looks for what a sync has written meanwhile."""
-
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 def mcp(  # noqa: PLR0913 - the options of one command
@@ -49,6 +48,10 @@ def mcp(  # noqa: PLR0913 - the options of one command
         int, typer.Option(min=0, max=65535, help="Port to listen on, with --http; 0 takes any.")
     ] = 8321,
     *,
+    request_timeout: Annotated[
+        float,
+        typer.Option(min=0.1, help="Seconds a client may take to send a request, with --http."),
+    ] = 10.0,
     http: Annotated[
         bool, typer.Option("--http", help="Serve over streamable HTTP, not standard input.")
     ] = False,
@@ -57,7 +60,7 @@ def mcp(  # noqa: PLR0913 - the options of one command
 
     A client starts it itself and talks to it over standard input and output. With `--http` it is
     a server of its own at `http://HOST:PORT/mcp`; it asks for no password, so whoever reaches
-    the port reads what the groups may read.
+    the port reads what the groups may read. `http://HOST:PORT/health` answers while it runs.
 
     Example: `lookup-tool mcp --kb kb --group people-team`
     """
@@ -65,7 +68,9 @@ def mcp(  # noqa: PLR0913 - the options of one command
         tool = create_lookup_tool(knowledge, traces=traces, groups=as_groups(group))
         server = create_mcp_server(tool)
         if http:
-            _serve_http(server, host, port)
+            from lookup_tool.http_server import serve  # noqa: PLC0415 - an extra
+
+            serve(server, host, port, request_timeout)
         else:
             # An interrupt ends it at once: asyncio would wait for the read of standard input.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -113,12 +118,18 @@ def create_mcp_server(tool: StructuredTool) -> Any:
     @server.call_tool(validate_input=False)  # the tool says itself how to mend a call
     async def call_tool(name: str, arguments: dict[str, Any]) -> types.CallToolResult:
         if name != tool.name:
-            raise ValueError(f"There is no tool {name!r} here: call {tool.name!r}.")
+            return answer(f"There is no tool {name!r} here: call {tool.name!r}.", None)
         call = {"name": name, "args": arguments, "id": "mcp", "type": "tool_call"}
-        message: ToolMessage = await tool.ainvoke(call)
-        result: dict[str, Any] | None = message.artifact
+        try:
+            message: ToolMessage = await tool.ainvoke(call)
+        except Exception:  # what it says may name places on this machine
+            logger.exception("a call of %s failed", name)
+            return answer("The lookup failed; the log of the server says why.", None)
+        return answer(message.text, message.artifact)
+
+    def answer(text: str, result: dict[str, Any] | None) -> types.CallToolResult:
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=message.text)],
+            content=[types.TextContent(type="text", text=text)],
             structuredContent=result,
             isError=result is None or result["evidenceStatus"] == "unavailable",
         )
@@ -135,52 +146,3 @@ async def _serve_stdio(server: Any) -> None:
     with contextlib.redirect_stdout(sys.stderr):
         async with stdio_server(stdout=protocol) as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
-
-
-def _serve_http(server: Any, host: str, port: int) -> None:
-    """Serve until interrupted; say where, once it listens."""
-    import uvicorn  # noqa: PLC0415 - an extra
-
-    address = f"[{host}]" if ":" in host else host
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((host, port))
-        except OSError as error:
-            raise ConfigurationError(
-                f"cannot listen on {address}:{port}: {error.strerror}; "
-                "name another --host or --port"
-            ) from error
-        listening.listen()
-        typer.echo(f"serving at http://{address}:{listening.getsockname()[1]}/mcp", err=True)
-        config = uvicorn.Config(_web_app(server, address), log_config=None, access_log=False)
-        with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listening])
-
-
-def _web_app(server: Any, address: str) -> Any:
-    """Mount the server at `/mcp`; on this machine's own address, for pages of this machine only."""
-    from mcp.server.fastmcp.server import StreamableHTTPASGIApp  # noqa: PLC0415 - an extra
-    from mcp.server.streamable_http_manager import (  # noqa: PLC0415 - an extra
-        StreamableHTTPSessionManager,
-    )
-    from mcp.server.transport_security import (  # noqa: PLC0415 - an extra
-        TransportSecuritySettings,
-    )
-    from starlette.applications import Starlette  # noqa: PLC0415 - an extra
-    from starlette.routing import Route  # noqa: PLC0415 - an extra
-
-    # A page in a browser must not reach a local server through a name that it made point here.
-    security = TransportSecuritySettings(
-        enable_dns_rebinding_protection=address in _LOOPBACK,
-        allowed_hosts=[f"{name}:*" for name in _LOOPBACK],
-        allowed_origins=[f"http://{name}:*" for name in _LOOPBACK],
-    )
-    manager = StreamableHTTPSessionManager(server, stateless=True, security_settings=security)
-
-    @contextlib.asynccontextmanager
-    async def running(_app: Starlette) -> AsyncIterator[None]:
-        async with manager.run():
-            yield
-
-    return Starlette(routes=[Route("/mcp", StreamableHTTPASGIApp(manager))], lifespan=running)

@@ -1,6 +1,5 @@
 """`lookup-tool bench`: where the time of a lookup goes, in one's own knowledge base."""
 
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from lookup_tool.commands.console import Groups, bars, out
+from lookup_tool.commands.console import Groups, bars, out, print_json
 from lookup_tool.config import LookupContext
 from lookup_tool.contracts import LookupResult
 from lookup_tool.errors import ConfigurationError
@@ -91,7 +90,7 @@ def bench(
             lambda done: step("ask", done, len(questions)),
         )
     if as_json:
-        typer.echo(json.dumps(asdict(report), indent=2))
+        print_json(asdict(report))
     else:
         _print(report)
 
@@ -169,7 +168,7 @@ def _print(report: SpeedReport) -> None:
         table.add_row(stage, f"{spread.p50:.2f}", f"{spread.p95:.2f}")
     out.print(table)
     memory = "" if report.resident_mb is None else f", {report.resident_mb:,.0f} MB of memory"
-    out.print(
+    out.say(
         f"{report.lookups_per_second:,.0f} lookups a second ({report.questions} questions, "
         f"{report.passages:,} passages); opened in {report.open_ms:,.0f} ms, first answer after "
         f"{report.first_ms:,.0f} ms more{memory}"

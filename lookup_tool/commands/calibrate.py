@@ -1,16 +1,14 @@
 """`lookup-tool calibrate`: fit a knowledge base's thresholds, and show what that gains."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from lookup_tool.calibration.calibrate import calibrate as measure
 from lookup_tool.calibration.report import Calibration, State
-from lookup_tool.commands.console import Groups, bars, out
+from lookup_tool.commands.console import Groups, bars, out, print_json
 from lookup_tool.commands.plots import check_plot, plot_calibration
 from lookup_tool.config import as_groups
 from lookup_tool.evaluation.questions import read_questions
@@ -70,19 +68,17 @@ def calibrate(  # noqa: PLR0913 - the options of one command
     if plot is not None:
         plot_calibration(calibration, plot)
     if as_json:
-        typer.echo(json.dumps(calibration.model_dump(mode="json"), ensure_ascii=False, indent=2))
+        print_json(calibration.model_dump(mode="json"))
     else:
         _print(calibration)
 
 
 def _print(calibration: Calibration) -> None:
-    out.print(Text(calibration.gain, style="bold"))
+    out.say(calibration.gain, "bold")
     what = "questions" if calibration.labelled else "sentences of the documents"
-    out.print(
-        Text(
-            f"{calibration.answerable} answerable {what} and {calibration.unanswerable} others, "
-            f"{calibration.embedder}, version {calibration.knowledge_version}"
-        )
+    out.say(
+        f"{calibration.answerable} answerable {what} and {calibration.unanswerable} others, "
+        f"{calibration.embedder}, version {calibration.knowledge_version}"
     )
     table = Table("", "before", "after", box=None, pad_edge=False, header_style="dim")
     before, after = _values(calibration.before), _values(calibration.after)
@@ -91,7 +87,7 @@ def _print(calibration: Calibration) -> None:
     out.print()
     out.print(table)
     out.print()
-    out.print("written" if calibration.written else "nothing was written (--dry-run)")
+    out.say("written" if calibration.written else "nothing was written (--dry-run)")
 
 
 def _values(state: State) -> dict[str, str]:

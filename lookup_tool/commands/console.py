@@ -1,13 +1,20 @@
-"""What the commands share: the consoles, the options, the progress bars."""
+"""What the commands share: the consoles, the options, the progress bars.
 
+What is printed was written by strangers, in documents, names and questions. No terminal obeys it:
+everything goes through `Screen`, `print_json` or a log's `LogFormatter`.
+"""
+
+import io
+import json
+import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -16,14 +23,71 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
+from lookup_tool.escapes import escaped, one_line
 from lookup_tool.indexing.build import Progress as BuildProgress
 from lookup_tool.schema import LoadReport
 
 _PIPED_WIDTH = 160
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class Screen(Console):
+    """Shows what strangers wrote as it is: neither control characters nor markup do anything."""
+
+    def __init__(self, *, stderr: bool = False, width: int | None = None) -> None:
+        super().__init__(
+            stderr=stderr,
+            width=width,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            soft_wrap=True,
+        )
+
+    def say(self, text: str, style: str = "") -> None:
+        """Print one line, whatever the text holds."""
+        self.print(Text(one_line(text), style=style))
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Escape what a terminal would obey, but for what `rich` adds itself."""
+        for part in super().render(renderable, options):
+            yield part if part.control else Segment(escaped(part.text), part.style)
+
+
+out = Screen(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+err = Screen(stderr=True)
+
+
+class LogFormatter(logging.Formatter):
+    """Shows logs as `Screen` shows everything else."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of one record."""
+        return escaped(super().format(record))
+
+
+def use_any_encoding() -> None:
+    """Let characters that an output cannot take be escaped, where they would end the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # not what an application put in its place
+            stream.reconfigure(errors="backslashreplace")
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON that holds in every encoding."""
+    is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    typer.echo(escaped(json.dumps(value, ensure_ascii=not is_unicode, indent=2, default=str)))
+
+
+def add_row(table: Table, *cells: str) -> None:
+    """Add a row of one-line cells."""
+    table.add_row(*(Text(one_line(cell)) for cell in cells))
+
 
 _MAX_PROBLEMS = 50
 PHASES = {"read": "Reading files", "cut": "Cutting", "embed": "Embedding", "index": "Indexing"}
@@ -95,12 +159,12 @@ def print_problems(report: LoadReport) -> None:
     errors = sum(1 for problem in report.problems if problem.level == "error")
     for problem in report.problems[:_MAX_PROBLEMS]:
         style = "red" if problem.level == "error" else "yellow"
-        err.print(Text(f"{problem.level}: {problem}", style=style))
+        err.say(f"{problem.level}: {problem}", style)
     if len(report.problems) > _MAX_PROBLEMS:
-        err.print(f"... and {len(report.problems) - _MAX_PROBLEMS} more")
+        err.say(f"... and {len(report.problems) - _MAX_PROBLEMS} more")
     if report.problems:
         warnings = len(report.problems) - errors
-        err.print(f"{counted(warnings, 'warning')}, {counted(errors, 'error')}")
+        err.say(f"{counted(warnings, 'warning')}, {counted(errors, 'error')}")
 
 
 def counted(number: int, what: str) -> str:

@@ -1,14 +1,12 @@
 """`lookup-tool eval`: measure a knowledge base, show the figures, and gate on them."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, cast, get_args
 
 import typer
-from rich.text import Text
 
-from lookup_tool.commands.console import Groups, bars, err
+from lookup_tool.commands.console import Groups, bars, err, print_json
 from lookup_tool.commands.evaluation_tables import print_report
 from lookup_tool.config import as_groups
 from lookup_tool.errors import ConfigurationError
@@ -112,13 +110,13 @@ def evaluate(  # noqa: PLR0913 - the options of one command
             progress=lambda done, total: step("ask", done, total),
         )
     if as_json:
-        typer.echo(json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=2))
+        print_json(report.model_dump(mode="json"))
     else:
         print_report(report, worst)
     _warn_of_missing(report)
     failures = [failure for gate in gates if (failure := gate.failure(report))]
     for failure in failures:
-        err.print(Text(failure, style="red"))
+        err.say(failure, "red")
     if failures:
         raise typer.Exit(1)
 
@@ -136,10 +134,8 @@ def _warn_of_missing(report: EvaluationReport) -> None:
     missing = report.missing
     if missing:
         more = ", ..." if len(missing) > _MAX_NAMES else ""
-        err.print(
-            Text(
-                "warning: relevant ids not in the knowledge base, counted as not found: "
-                f"{len(missing)} ({', '.join(missing[:_MAX_NAMES])}{more})",
-                style="yellow",
-            )
+        err.say(
+            "warning: relevant ids not in the knowledge base, counted as not found: "
+            f"{len(missing)} ({', '.join(missing[:_MAX_NAMES])}{more})",
+            "yellow",
         )

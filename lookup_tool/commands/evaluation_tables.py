@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from rich.table import Table
-from rich.text import Text
 
-from lookup_tool.commands.console import out
+from lookup_tool.commands.console import add_row, out
 from lookup_tool.evaluation.report import (
     CategoryReport,
     Estimate,
@@ -34,7 +33,7 @@ _LOST: dict[Lost, str] = {
 
 def print_report(report: EvaluationReport, worst: int) -> None:
     """Print the figures, then the questions that fared worst."""
-    out.print(
+    out.say(
         f"{report.questions} questions ({report.answerable} answerable), {report.embedder}, "
         f"version {report.knowledge_version}"
     )
@@ -53,7 +52,7 @@ def print_report(report: EvaluationReport, worst: int) -> None:
 def _print(title: str, table: Table) -> None:
     if table.row_count:
         out.print()
-        out.print(Text(title, style="bold"))
+        out.say(title, "bold")
         out.print(table, width=_WIDTH, soft_wrap=False)
 
 
@@ -92,7 +91,7 @@ def _ranking(report: EvaluationReport) -> Table:
             rest = (_number(metrics.get(f"{prefix}{metric}")) for metric in _RANKING)
             ours = _interval(gain.get(f"{prefix}ndcg@10"), sign="+")
             row = (level, name, str(ndcg.questions), _interval(ndcg), *rest)
-            table.add_row(*row, *([ours] if compared else []))
+            add_row(table, *row, *([ours] if compared else []))
     return table
 
 
@@ -102,9 +101,9 @@ def _outcomes(report: EvaluationReport) -> Table:
     for metric, name in names.items():
         if metric in report.metrics:
             estimate = report.metrics[metric]
-            table.add_row(name, str(estimate.questions), _interval(estimate))
+            add_row(table, name, str(estimate.questions), _interval(estimate))
     for lost, count in report.lost.items():
-        table.add_row(_LOST[lost], str(count))
+        add_row(table, _LOST[lost], str(count))
     return table
 
 
@@ -113,12 +112,12 @@ def _filters(report: EvaluationReport) -> Table:
     for each in report.filters:
         scored = "" if each.ndcg is None else str(each.ndcg.questions)
         ndcg, gain = _number(each.ndcg), _interval(each.gain, sign="+")
-        table.add_row(each.group, str(each.fired), scored, ndcg, gain)
+        add_row(table, each.group, str(each.fired), scored, ndcg, gain)
     for metric in ("filterCoverage", "filterPrecision"):
         estimate = report.metrics.get(metric)
         if estimate is not None:
             name = metric.removeprefix("filter").lower()
-            table.add_row(name, "", str(estimate.questions), "", _interval(estimate))
+            add_row(table, name, "", str(estimate.questions), "", _interval(estimate))
     return table
 
 
@@ -135,7 +134,7 @@ def _categories(categories: Sequence[CategoryReport]) -> Table:
     table = _table("category", "n", *metrics.values(), numbers=1 + len(metrics))
     for each in categories:
         values = (_number(each.metrics.get(metric)) for metric in metrics)
-        table.add_row(Text(each.category or "(none)"), str(each.questions), *values)
+        add_row(table, each.category or "(none)", str(each.questions), *values)
     return table
 
 
@@ -143,7 +142,7 @@ def _answerable(asked: Sequence[QuestionReport]) -> Table:
     table = _table("id", "question", "expected", "where it was lost", shares=(4, 9, 8, 7))
     for each in asked:
         expected = ", ".join(each.expected) or "an answer"
-        table.add_row(*(Text(cell) for cell in (each.id, each.query, expected, _fate(each))))
+        add_row(table, each.id, each.query, expected, _fate(each))
     return table
 
 
@@ -152,8 +151,7 @@ def _unanswerable(asked: Sequence[QuestionReport]) -> Table:
         "id", "question", "what it was given", "answerability", numbers=1, shares=(4, 9, 9)
     )
     for each in asked:
-        cells = (each.id, each.query, each.top or "", f"{each.answerability:.2f}")
-        table.add_row(*(Text(cell) for cell in cells))
+        add_row(table, each.id, each.query, each.top or "", f"{each.answerability:.2f}")
     return table
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from lookup_tool.commands.console import (
     PHASES,
@@ -62,10 +61,10 @@ def sync(
     print_report(once(), docs, kb)
     if changes is None:
         return
-    err.print(Text(f"watching {docs}; stop with Ctrl-C"))
+    err.say(f"watching {docs}; stop with Ctrl-C")
     with suppress(KeyboardInterrupt):
         keep_in_step(once, changes, lambda report: print_report(report, docs, kb))
-    err.print("stopped")
+    err.say("stopped")
 
 
 def check(
@@ -77,7 +76,7 @@ def check(
     """
     manifest = KnowledgeBase.check(kb)
     size = sum(record.size for record in manifest.files.values())
-    out.print(
+    out.say(
         f"{kb} is whole: {counted(len(manifest.files), 'file')}, {size:,} bytes "
         f"(version {manifest.version})"
     )
@@ -111,7 +110,7 @@ def keep_in_step(
         except LookupToolError as error:
             behind = True
             if str(error) != said:
-                err.print(Text(f"error: {error}", style="red"))
+                err.say(f"error: {error}", "red")
             said = str(error)
             continue
         behind, said = False, ""
@@ -145,9 +144,9 @@ def print_report(report: SyncReport, docs: Path, kb: Path) -> None:
     """Say what a sync did: each change, then one line."""
     print_problems(report.load)
     for name in report.damaged:
-        err.print(Text(f"warning: {name} was damaged; built again", style="yellow"))
+        err.say(f"warning: {name} was damaged; built again", "yellow")
     if not report.switched:
-        out.print(Text(f"nothing changed: {kb} is up to date with {docs} ({_size(report)})"))
+        out.say(f"nothing changed: {kb} is up to date with {docs} ({_size(report)})")
         return
     lines = [
         *(f"+ {source}" for source in report.added),
@@ -156,15 +155,13 @@ def print_report(report: SyncReport, docs: Path, kb: Path) -> None:
         *(f"{old} -> {new}" for old, new in report.renamed),
     ]
     for line in lines[:_MOST_SOURCES]:
-        out.print(Text(line))
+        out.say(line)
     if len(lines) > _MOST_SOURCES:
-        out.print(f"... and {len(lines) - _MOST_SOURCES} more")
-    out.print(
-        Text(
-            f"{len(report.added)} added, {len(report.changed)} changed, "
-            f"{len(report.removed)} removed, {len(report.renamed)} renamed; "
-            f"{counted(report.embedded, 'passage')} embedded; {kb} has {_size(report)}"
-        )
+        out.say(f"... and {len(lines) - _MOST_SOURCES} more")
+    out.say(
+        f"{len(report.added)} added, {len(report.changed)} changed, "
+        f"{len(report.removed)} removed, {len(report.renamed)} renamed; "
+        f"{counted(report.embedded, 'passage')} embedded; {kb} has {_size(report)}"
     )
 
 

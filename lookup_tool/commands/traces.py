@@ -1,6 +1,5 @@
 """`lookup-tool trace`: look at the lookups that were made."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -9,9 +8,14 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
-from lookup_tool.commands.console import OptionalKnowledgePath, TracesUrl, out
+from lookup_tool.commands.console import (
+    OptionalKnowledgePath,
+    TracesUrl,
+    add_row,
+    out,
+    print_json,
+)
 from lookup_tool.errors import ConfigurationError
 from lookup_tool.traces import TraceRow, TraceStore
 
@@ -34,7 +38,7 @@ def list_traces(
     with _traces(kb, traces) as store:
         rows = store.rows(limit)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in _cells(row)))
+        add_row(table, *_cells(row))
     out.print(table if rows else "no lookups yet")
 
 
@@ -51,7 +55,7 @@ def show_trace(
         raise ConfigurationError(
             f"no single lookup {invocation_id!r}; see `lookup-tool trace list`"
         )
-    typer.echo(json.dumps(asdict(row), ensure_ascii=False, indent=2, default=str))
+    print_json(asdict(row))
 
 
 @contextmanager

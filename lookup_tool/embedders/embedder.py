@@ -6,8 +6,10 @@ as `openai:text-embedding-3-small`. Or any LangChain `Embeddings` object. Models
 their first use. To add a name, add a branch to `_load`.
 """
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -25,11 +27,11 @@ DEFAULT = "wordllama"
 BATCH = 256
 """Texts embedded in one call."""
 
+_FOLDERS = re.compile(r"(?<=[:(])(?:[A-Za-z]:|~|\.{1,2})?[/\\](?:[^/\\)]*[/\\])*(?=[^/\\)])")
+"""The folders of a model that is named by its path; `organization/model` is no path."""
+
 _CHARACTERS_PER_TOKEN = 3
 """A cautious estimate for word pieces: prose has four and more, logs have fewer."""
-
-
-# The reference threshold is a first value. No floor: a right hit by a keyword may be at .02.
 
 
 class Embedder:
@@ -50,6 +52,11 @@ class Embedder:
         runs_here = self.name == DEFAULT or self.name.startswith("huggingface:")
         self.config = config or EmbeddingConfig()
         self._remote = None if runs_here else RemoteCalls(self.name, self.config)
+
+    @property
+    def label(self) -> str:
+        """Its name without folders of this machine: results and traces are read elsewhere."""
+        return _FOLDERS.sub("", self.name)
 
     @property
     def thresholds(self) -> Thresholds:
@@ -83,12 +90,12 @@ class Embedder:
             A unit vector, shape (d,).
 
         Raises:
-            EmbeddingError: The vector is zero, NaN or infinite.
+            EmbeddingError: It gave no vector, or one that is zero, NaN or infinite.
             EmbeddingTimeoutError: There was none in time.
         """
         embed = self._loaded().embed_query
         raw = embed(text) if self._remote is None else self._remote.query(embed, text)
-        vectors, usable = _unit([raw])
+        vectors, usable = _unit(_numbers(raw, self.name)[None], 1, self.name)
         if not usable[0]:
             raise EmbeddingError(f"{self.name} gave no usable vector for the query")
         return vectors[0]
@@ -97,7 +104,7 @@ class Embedder:
         """Embed one passage while somebody waits, as `embed_query` does; zeros if not usable."""
         embed = self._loaded().embed_documents
         raw = embed([text]) if self._remote is None else self._remote.query(embed, [text])
-        return _unit(raw)[0][0]
+        return _unit(_numbers(raw, self.name), 1, self.name)[0][0]
 
     def embed_documents(
         self, texts: Sequence[str], progress: Callable[[int, int], None] | None = None
@@ -131,9 +138,7 @@ class Embedder:
             batch = list(texts[start : start + BATCH])
             embed = self._loaded().embed_documents
             raw = embed(batch) if self._remote is None else self._remote.batch(embed, batch)
-            if len(raw) != len(batch):
-                raise EmbeddingError(f"{self.name} gave {len(raw)} vectors for {len(batch)} texts")
-            vectors, usable = _unit(raw)
+            vectors, usable = _unit(_numbers(raw, self.name), len(batch), self.name)
             if dimension not in {None, vectors.shape[1]}:
                 raise EmbeddingError(f"{self.name} gave vectors of different lengths")
             dimension = vectors.shape[1]
@@ -146,16 +151,18 @@ class Embedder:
             return self._model
 
 
-def _unit(raw: Sequence[Sequence[float]]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Normalize vectors in double precision; mark those that have no direction."""
-    try:
-        vectors = np.array(raw, dtype=np.float64)  # a copy: it may be the embedder's own
-    except (TypeError, ValueError, OverflowError) as error:
-        raise EmbeddingError(
-            f"the embedder gave no list of equally long vectors: {error}"
-        ) from error
+def _unit(
+    vectors: NDArray[np.float64], count: int, embedder: str
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Normalize vectors, in their place; mark those that have no direction.
+
+    Raises:
+        EmbeddingError: They are not `count` vectors.
+    """
     if vectors.ndim != 2 or vectors.shape[1] == 0:  # noqa: PLR2004 - a matrix
-        raise EmbeddingError(f"the embedder gave an array of shape {vectors.shape}, not (n, d)")
+        raise EmbeddingError(f"{embedder} gave an array of shape {vectors.shape}, not (n, d)")
+    if len(vectors) != count:
+        raise EmbeddingError(f"{embedder} gave {len(vectors)} vectors for {count} texts")
     finite = np.isfinite(vectors).all(axis=1)
     vectors[~finite] = 0.0
     scale = np.abs(vectors).max(axis=1, keepdims=True)
@@ -163,6 +170,28 @@ def _unit(raw: Sequence[Sequence[float]]) -> tuple[NDArray[np.float32], NDArray[
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     units = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
     return units.astype(np.float32), finite & (norms[:, 0] > 0)
+
+
+def _numbers(raw: object, embedder: str) -> NDArray[np.float64]:
+    """Copy what an embedder returned into an array.
+
+    Raises:
+        EmbeddingError: It is no array, nor nested lists of one length, of real numbers.
+    """
+    try:
+        given = np.asarray(raw)
+        is_real = given.dtype.kind in "fiu" or (
+            # Integers of any size; anything else that is no number comes as objects, too.
+            given.dtype.kind == "O" and all(isinstance(number, Real) for number in given.flat)
+        )
+        with np.errstate(over="ignore"):  # infinite is not usable, and said so
+            numbers = given.astype(np.float64) if is_real else None
+    except Exception as error:  # an array of another library raises what it likes
+        problem = f"{embedder} gave no list of equally long vectors: {error}"
+        raise EmbeddingError(problem) from error
+    if numbers is None:
+        raise EmbeddingError(f"{embedder} gave {type(raw).__name__}, not vectors of real numbers")
+    return numbers
 
 
 def _name_of(embedder: Embeddings) -> str:

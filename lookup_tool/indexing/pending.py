@@ -28,8 +28,8 @@ class PendingVectors:
         """
         self._root = root
         self._embedder = embedder
-        self._connection = sqlite3.connect(root / _NAME)
         with disk_errors(root):
+            self._connection = sqlite3.connect(root / _NAME)
             if not _is_whole(self._connection):
                 self._connection.close()
                 remove_pending(root)

@@ -9,6 +9,7 @@ from itertools import chain
 
 from lookup_tool.config import PassageConfig
 from lookup_tool.documents.prepared import made_by
+from lookup_tool.engines.local.damage import reading
 from lookup_tool.engines.local.passage_file import read_passages
 from lookup_tool.engines.local.snapshot import Snapshot
 from lookup_tool.schema import LoadProblem, PreparedEntry
@@ -23,24 +24,30 @@ class Previous:
         Args:
             snapshot: The generation.
             settings: How the new one cuts passages.
+
+        Raises:
+            KnowledgeDamagedError: Its content is damaged, whatever its checksums say.
         """
         self.snapshot = snapshot
         self.same_making = snapshot.manifest.made_by == made_by()
         """Whether files would become the same entries and terms now, as far as it knows how."""
 
+        snapshot.check()
         file = snapshot.folder / "passages.sqlite"
-        self.records = {
-            record.entry.source: record
-            for record in read_passages(file, snapshot.manifest.access_sets)
-        }
+        with reading(file):
+            self.records = {
+                record.entry.source: record
+                for record in read_passages(file, snapshot.manifest.access_sets)
+            }
         self.cut_alike = self.same_making and snapshot.manifest.passage_settings == settings
         """Whether an unchanged file would give the same passages now."""
 
-        self.rows = {
-            passage.embedded_text: row
-            for record in self.records.values()
-            for row, passage in zip(record.rows, record.entry.passages, strict=True)
-        }
+        with reading(file):
+            self.rows = {
+                passage.embedded_text: row
+                for record in self.records.values()
+                for row, passage in zip(record.rows, record.entry.passages, strict=True)
+            }
         """Row of each embedded text."""
 
     @property

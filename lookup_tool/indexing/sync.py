@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
+from os.path import realpath
 from pathlib import Path
 
 from langchain_core.embeddings import Embeddings
@@ -29,7 +30,7 @@ from lookup_tool.engines.local.snapshot import (
     read_manifest,
     read_pointer,
 )
-from lookup_tool.errors import KnowledgeError
+from lookup_tool.errors import KnowledgeDamagedError, KnowledgeError
 from lookup_tool.indexing.build import Progress, write
 from lookup_tool.indexing.pending import remove_pending
 from lookup_tool.indexing.previous import Previous
@@ -113,11 +114,15 @@ def sync_folder(  # noqa: PLR0913 - what one sync is told
         settings = _settings(manifest.passage_settings, config, default_access)
         sync = _Sync(docs, root, manifest, embedder, settings)
         # Before it is opened: a file that is missing or cut off keeps it from opening at all.
-        if damaged := damaged_files(root / read_pointer(root).generation, manifest):
-            report = sync.mend(damaged, progress)
-        else:
-            with closing(open_current(root)) as snapshot:
-                report = sync.run(progress, snapshot)
+        damaged = damaged_files(root / read_pointer(root).generation, manifest)
+        report = None
+        if not damaged:
+            try:
+                with closing(open_current(root)) as snapshot:
+                    report = sync.run(progress, snapshot)
+            except KnowledgeDamagedError as error:  # its checksums are those of the damage
+                damaged = [error.path.name]
+        report = report or sync.mend(damaged, progress)
         # A sync before this one may have been killed between its switch and this.
         remove_unused(root)
         remove_pending(root)
@@ -127,7 +132,7 @@ def sync_folder(  # noqa: PLR0913 - what one sync is told
 def _check_places(docs: Path, root: Path) -> None:
     """Refuse what cannot be meant, before anything is written."""
     check_folder(docs)
-    if root.resolve() == docs.resolve():
+    if realpath(root) == realpath(docs):  # `resolve` raises at links in a circle
         raise KnowledgeError(root, "holds the documents; name another folder to build in")
 
 

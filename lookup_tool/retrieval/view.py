@@ -14,6 +14,7 @@ from langchain_core.embeddings import Embeddings
 
 from lookup_tool.config import EmbeddingConfig
 from lookup_tool.embedders.embedder import Embedder
+from lookup_tool.engines.local.damage import reading
 from lookup_tool.engines.local.segments import Where, rows_in
 from lookup_tool.engines.local.snapshot import Manifest, Snapshot
 from lookup_tool.errors import EmbedderMismatchError, SourceNotFoundError
@@ -27,7 +28,7 @@ from lookup_tool.schema import (
     StoredPassage,
     Thresholds,
 )
-from lookup_tool.text import bound, visible
+from lookup_tool.text import bound, encodable, visible
 
 SAME_VECTOR = 0.999
 """Least cosine between a stored vector and the same text embedded again by the same model."""
@@ -64,8 +65,8 @@ class View:
 
     @property
     def embedder(self) -> str:
-        """Name of the embedding model."""
-        return self._embedder.name
+        """Name of the embedding model, without folders of this machine."""
+        return self._embedder.label
 
     @property
     def thresholds(self) -> Thresholds:
@@ -105,7 +106,7 @@ class View:
         Raises:
             SourceNotFoundError: There is none that these groups may read.
         """
-        found = self.snapshot.store.entry(source, self.snapshot.permitted(groups))
+        found = self.snapshot.store.entry(encodable(source), self.snapshot.permitted(groups))
         if found is None:
             raise SourceNotFoundError(self._path, f"no entry {source!r} that you may read")
         return found
@@ -159,8 +160,10 @@ def check_embedder(path: Path, snapshot: Snapshot, embedder: Embedder) -> None:
 
     Raises:
         EmbedderMismatchError: Its vector is not the one that is stored.
+        KnowledgeDamagedError: The passage cannot be read.
     """
-    text = snapshot.store.passages([0])[0].embedded_text
+    with reading(snapshot.folder / "passages.sqlite"):
+        text = snapshot.store.passages([0])[0].embedded_text
     vector = embedder.embed_passage(text)
     _check_dimension(path, snapshot.manifest, embedder, len(vector))
     if float(vector @ snapshot.unit_vectors[0]) < SAME_VECTOR:
@@ -191,10 +194,14 @@ def embedder_for(
 
     Raises:
         EmbedderMismatchError: It was built with an object, and none is given.
+        KnowledgeDamagedError: It names none that there can be.
     """
     record = manifest.embedder
-    if given is None and not record.loads_by_name:
+    if given is not None:
+        return Embedder(given, config)
+    if not record.loads_by_name:
         raise EmbedderMismatchError(
             root, f"it was built with an object of {record.name}; pass it as `embedder`"
         )
-    return Embedder(record.name if given is None else given, config)
+    with reading(root):
+        return Embedder(record.name, config)

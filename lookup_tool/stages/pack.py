@@ -1,7 +1,7 @@
 """Pack evidence into one text for the agent, within a budget.
 
 Each block is an `<evidence>` element: a header that is never cut, then the content. Content cannot
-open or close an element, so it cannot pass itself off as another source.
+open or close an element (`tags.py`), so it cannot pass itself off as another source.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,14 +12,20 @@ import regex
 
 from lookup_tool.config import PackConfig
 from lookup_tool.contracts import ContextPack, EvidenceBlock, IncludedSource, OmittedSource
+from lookup_tool.stages.tags import without_tags
 from lookup_tool.text import approximate_tokens
 
 CUT = " [cut]"
 """Marks content that was cut to fit."""
 
 _END = "\n</evidence>"
-_HIDDEN = r"[\p{C}\p{M}]*"
-_TAG = regex.compile(rf"<(?=[\s/\p{{C}}\p{{M}}]*{_HIDDEN.join('evidence')})", regex.IGNORECASE)
+_ATTRIBUTES = ("source", "title", "breadcrumb", "hits")
+_QUOTES = {'"': "&quot;"}
+_FORGED = regex.compile(
+    rf"[\p{{Quotation_Mark}}\u02BA\u02DD\u02EE\u2033\u2036](?=\s*+(?:{'|'.join(_ATTRIBUTES)})\s*+[=\uFE66\uFF1D])",
+    regex.IGNORECASE,
+)
+"""A quotation mark, or what looks like one, before what reads as another attribute."""
 _SENTENCE_END = regex.compile(r"[.!?\u2026\u3002\uFF01\uFF1F][\"')\]]?(?=\s|\Z|[\u4E00-\u9FFF])|\n")
 _GRAPHEME = regex.compile(r"\X")
 _LONGEST_CHARACTER = 64
@@ -38,26 +44,27 @@ def pack(blocks: Sequence[EvidenceBlock], config: PackConfig) -> ContextPack:
         exceeds `budget`, and a block is included only if some of its content is there.
     """
     count = _counter(config)
-    text = ""
+    text, used = "", 0
     included: list[IncludedSource] = []
     omitted: list[OmittedSource] = []
     for block in blocks:
         before = f"{text}\n\n{_start(block)}" if text else _start(block)
 
-        def fits(content: str, before: str = before) -> bool:
-            return count(before + _body(content)) <= config.budget
+        def cost(content: str, before: str = before) -> int:
+            return count(before + content + _END)
 
-        content = block.content if fits(block.content) else _longest(block.content, fits)
-        if content:
-            text = before + _body(content)
-            truncated = content != block.content
+        content = without_tags(block.content)
+        kept, spent = _longest(content, cost, config.budget)
+        if kept:
+            text, used = before + kept + _END, spent
+            truncated = kept != content
             included.append(IncludedSource(source=block.source, truncated=truncated))
         else:
             omitted.append(OmittedSource(source=block.source, reason="over the budget"))
     return ContextPack(
         text=text,
         budget=config.budget,
-        used=count(text) if text else 0,
+        used=used,
         unit=config.unit,
         included=tuple(included),
         omitted=tuple(omitted),
@@ -67,26 +74,21 @@ def pack(blocks: Sequence[EvidenceBlock], config: PackConfig) -> ContextPack:
 
 def element(block: EvidenceBlock, content: str) -> str:
     """Write one block with its header."""
-    return _start(block) + _body(content)
+    return _start(block) + without_tags(content) + _END
 
 
 def _start(block: EvidenceBlock) -> str:
-    attributes = {
-        "source": block.source,
-        "title": block.title,
-        "breadcrumb": " > ".join(block.breadcrumb),
-        "hits": ", ".join(block.hit_reasons),
-    }
+    texts = (block.source, block.title, " > ".join(block.breadcrumb), ", ".join(block.hit_reasons))
     header = " ".join(
-        f"{name}={quoteattr(' '.join(value.split()))}"
-        for name, value in attributes.items()
-        if value
+        f"{name}={quoteattr(_value(text), _QUOTES)}"
+        for name, text in zip(_ATTRIBUTES, texts, strict=True)
+        if text
     )
     return f"<evidence {header}>\n"
 
 
-def _body(content: str) -> str:
-    return _TAG.sub("&lt;", content) + _END
+def _value(text: str) -> str:
+    return _FORGED.sub("'", without_tags(" ".join(text.split())))
 
 
 def elements(text: str) -> list[str]:
@@ -104,20 +106,33 @@ def _counter(config: PackConfig) -> Callable[[str], int]:
     if config.unit == "characters":
         return len
     count = config.count_tokens or approximate_tokens
-    return lambda text: ceil(count(text))
+    return lambda text: max(0, ceil(count(text)))
 
 
-def _longest(content: str, fits: Callable[[str], bool]) -> str:
-    """Return the longest beginning of a content that fits, cut at a sentence if one is near."""
+def _longest(content: str, cost: Callable[[str], int], budget: int) -> tuple[str, int]:
+    """Return the longest beginning of a content that fits, cut at a sentence if one is near.
+
+    Args:
+        content: The content.
+        cost: Counts what is used with a content.
+        budget: Most that may be used.
+
+    Returns:
+        The beginning, empty if none fits, and what it cost when it was counted last: a counter need
+        not say the same twice.
+    """
+    whole = cost(content)
+    if whole <= budget:
+        return content, whole
     low, high = 0, 1  # the first `low` characters fit
-    while high < len(content) and fits(content[:high].rstrip() + CUT):
+    while high < len(content) and cost(content[:high].rstrip() + CUT) <= budget:
         low, high = high, 2 * high  # so that what is counted is no more than twice what fits
     high = min(high, len(content))
     if not low:
-        return ""
+        return "", 0
     while low < high:
         middle = (low + high + 1) // 2
-        if fits(content[:middle].rstrip() + CUT):
+        if cost(content[:middle].rstrip() + CUT) <= budget:
             low = middle
         else:
             high = middle - 1
@@ -126,7 +141,8 @@ def _longest(content: str, fits: Callable[[str], bool]) -> str:
     at_sentence = kept[: sentences[-1]] if sentences and sentences[-1] >= len(kept) // 2 else kept
     # Counted again: a counter of tokens may find a shorter text dearer.
     shown = (beginning.rstrip() + CUT for beginning in (at_sentence, kept) if beginning.strip())
-    return next((text for text in shown if fits(text)), "")
+    costs = ((beginning, cost(beginning)) for beginning in shown)
+    return next((each for each in costs if each[1] <= budget), ("", 0))
 
 
 def _character_end(content: str, end: int) -> int:

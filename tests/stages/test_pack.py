@@ -13,6 +13,7 @@ from stages_builders import block
 from lookup_tool.config import PackConfig
 from lookup_tool.contracts import ContextPack, EvidenceBlock, IncludedSource, OmittedSource
 from lookup_tool.stages.pack import CUT, element, elements, pack
+from lookup_tool.stages.tags import without_tags
 
 HEADER = '<evidence source="a.md" title="Title" breadcrumb="Title" hits="vector">\n'
 END = "\n</evidence>"
@@ -43,7 +44,8 @@ def test_an_element_shows_source_title_breadcrumb_and_hits() -> None:
     )
 
     assert element(shown, "Text.") == (
-        '<evidence source="hr/leave.md#days" title=\'The "best" &lt;leave&gt; &amp; more\' '
+        '<evidence source="hr/leave.md#days" '
+        'title="The &quot;best&quot; &lt;leave&gt; &amp; more" '
         'breadcrumb="Leave &gt; Days" hits="vector, keyword:time off">\nText.\n</evidence>'
     )
 
@@ -222,7 +224,7 @@ def count(config: PackConfig) -> Callable[[str], int]:
 
 def possible(evidence: EvidenceBlock, *, truncated: bool) -> set[str]:
     """Return the element whole, or cut after any of its graphemes."""
-    content = evidence.content
+    content = without_tags(evidence.content)
     if not truncated:
         return {element(evidence, content)}
     ends = [match.end() for match in regex.finditer(r"\X", content)]

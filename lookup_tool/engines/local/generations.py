@@ -136,4 +136,4 @@ def _flush(path: Path) -> None:
 
 def _number(path: Path) -> int:
     digits = path.name.removeprefix("generation-")
-    return int(digits) if digits.isdigit() else 0
+    return int(digits) if digits.isdecimal() else 0

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 import regex
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from lookup_tool.engines.local.arrays import load_array, save_array
+from lookup_tool.engines.local.damage import reading
 from lookup_tool.engines.local.lexical_build import (
     HEADING_WEIGHT,
     PassageTerms,
@@ -29,6 +30,7 @@ from lookup_tool.engines.local.lexical_build import (
     index_terms,
 )
 from lookup_tool.engines.local.segments import places_of
+from lookup_tool.errors import KnowledgeDamagedError
 from lookup_tool.schema import QueryTerm
 from lookup_tool.text import PAIR, STOP_WORDS, surface_terms, terms
 
@@ -45,18 +47,13 @@ two words than a word."""
 _ROUNDING = 1 - 1e-5
 """What float32 sums lose against the bounds, which are added up in float64, is less."""
 
-_ARRAYS = (
-    "ids",
-    "starts",
-    "heads",
-    "posting_starts",
-    "posting_rows",
-    "posting_counts",
-    "posting_most",
-    "frequency",
-    "public",
-    "sizes",
+
+FILES = (
+    *("vocabulary.json", "ids.npy", "starts.npy", "heads.npy", "sizes.npy", "frequency.npy"),
+    *("posting_starts.npy", "posting_rows.npy", "posting_counts.npy", "posting_most.npy"),
+    "public.npy",
 )
+"""What an index is saved in."""
 
 
 @dataclass(frozen=True)
@@ -182,11 +179,50 @@ class LexicalIndex:
         (folder / "vocabulary.json").write_text(vocabulary, encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: Path) -> "LexicalIndex":
-        """Open an index; its arrays stay on disk until they are read."""
-        vocabulary = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
-        arrays = {name: load_array(folder / f"{name}.npy") for name in _ARRAYS}
-        return cls({term: number for number, term in enumerate(vocabulary)}, **arrays)
+    def load(cls, folder: Path, passages: int) -> "LexicalIndex":
+        """Open an index; its arrays stay on disk until they are read.
+
+        Args:
+            folder: Where it was saved.
+            passages: How many it must have.
+
+        Raises:
+            KnowledgeDamagedError: A file cannot be read, or does not fit the others.
+        """
+
+        def array(name: str, dtype: DTypeLike, length: int) -> NDArray[Any]:
+            return load_array(folder / f"{name}.npy", dtype, (length,))
+
+        vocabulary = _read_vocabulary(folder / "vocabulary.json")
+        terms = len(vocabulary)
+        starts = _ascending(folder / "starts.npy", passages)
+        posting_starts = _ascending(folder / "posting_starts.npy", terms)
+        postings = int(posting_starts[-1])
+        return cls(
+            vocabulary,
+            ids=array("ids", np.min_scalar_type(terms), int(starts[-1])),
+            starts=starts,
+            heads=array("heads", np.int32, passages),
+            posting_starts=posting_starts,
+            posting_rows=array("posting_rows", np.int32, postings),
+            posting_counts=array("posting_counts", np.uint8, postings),
+            posting_most=array("posting_most", np.float32, terms),
+            frequency=array("frequency", np.int32, terms + 1),
+            public=array("public", np.int64, 1),
+            sizes=array("sizes", np.float32, passages),
+        )
+
+    def misfit(self) -> str | None:
+        """Read every array, and name the first one with values that the others have no room for."""
+        fits = {
+            "ids": _within(self._ids, len(self._vocabulary)),
+            "heads": bool(
+                (self._heads >= 0).all() and (self._heads <= np.diff(self._starts)).all()
+            ),
+            "posting_rows": _within(self._posting_rows, len(self._heads)),
+            "public": 0 <= self._public <= len(self._heads),
+        }
+        return next((name for name, is_fine in fits.items() if not is_fine), None)
 
     def query_terms(self, query: str, recognized: Iterable[str] = ()) -> tuple[QueryTerm, ...]:
         """Cut a query into terms and weigh them by their rarity.
@@ -328,6 +364,34 @@ class LexicalIndex:
             rarity = np.float32(self._rarity(int(self._frequency[term])))
             found.bm25[:] += rarity * bm25_weights(counts, sizes)
         return found
+
+
+def _read_vocabulary(path: Path) -> dict[str, int]:
+    with reading(path):
+        terms = json.loads(path.read_text(encoding="utf-8"))
+        numbers = {term: number for number, term in enumerate(terms)}
+        if (
+            not isinstance(terms, list)
+            or len(numbers) < len(terms)
+            or not set(map(type, terms)) <= {str}
+        ):
+            raise KnowledgeDamagedError(path, "is no list of different terms")
+    return numbers
+
+
+def _ascending(path: Path, count: int) -> NDArray[np.int64]:
+    """Load where each of several runs begins, and where the last one ends.
+
+    Values out of order would have a search set aside memory for runs of any length.
+    """
+    starts = load_array(path, np.int64, (count + 1,))
+    if starts[0] != 0 or (starts[1:] < starts[:-1]).any():
+        raise KnowledgeDamagedError(path, "is not in order")
+    return starts
+
+
+def _within(numbers: NDArray[Any], stop: int) -> bool:
+    return not numbers.size or bool(numbers.min() >= 0 and numbers.max() < stop)
 
 
 def _added(

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lookup_tool.engines.local.damage import reading
+from lookup_tool.errors import KnowledgeDamagedError
 from lookup_tool.retrieval.hints import MAX_TITLES, longest_first, ngrams
 from lookup_tool.schema import HintMatch, QueryHints, StoredEntry, StoredPassage
 from lookup_tool.text import atoms
@@ -16,16 +18,43 @@ from lookup_tool.text import atoms
 class PassageStore:
     """Reads one generation's file; safe to use from many threads."""
 
-    def __init__(self, path: Path) -> None:
-        self._connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
-        )
+    def __init__(self, path: Path, entries: int, passages: int) -> None:
+        """Open the file.
+
+        Args:
+            path: The file.
+            entries: How many it must have.
+            passages: How many it must have.
+
+        Raises:
+            KnowledgeDamagedError: It cannot be read, or has other ones. So does every method.
+        """
+        self._path = path
+        self._passages = passages
         self._lock = threading.Lock()
+        with reading(path):
+            self._connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
+            )
         try:  # SQLite reads nothing until it is asked
-            self._all("SELECT count(*) FROM sqlite_master", [])
-        except sqlite3.Error:
+            self._check_extent(entries, passages)
+        except BaseException:
             self._connection.close()
             raise
+
+    def _check_extent(self, entries: int, passages: int) -> None:
+        """Look at the last entry and the last passage, which takes no time."""
+        last = self._all("SELECT (SELECT max(id) FROM entries), max(row) FROM passages", [])[0]
+        if last != tuple(number - 1 if number else None for number in (entries, passages)):
+            raise KnowledgeDamagedError(self._path, "has other entries than the manifest says")
+
+    def check(self) -> None:
+        """Read entries and passages: none may be missing, or hold values of another type."""
+        # By table: SQLite 3.40 finds fault with sound ones that have no row ids.
+        said = [self._all(f"PRAGMA quick_check({name})", []) for name in ("entries", "passages")]
+        [(count,)] = self._all("SELECT count(*) FROM passages", [])
+        if said != [[("ok",)]] * 2 or count != self._passages:
+            raise KnowledgeDamagedError(self._path, "does not hold what was written")
 
     def close(self) -> None:
         """Close the file."""
@@ -41,14 +70,15 @@ class PassageStore:
                JOIN entries e ON e.id = p.entry""",
             [json.dumps(list(rows))],
         )
-        # One text for the parser: there are many small ones.
-        breadcrumbs = json.loads(f"[{','.join(record[5] for record in found)}]")
-        return {
-            row: StoredPassage(row, entry, source, title, category, tuple(breadcrumb), *rest)
-            for (row, entry, source, title, category, _, *rest), breadcrumb in zip(
-                found, breadcrumbs, strict=True
-            )
-        }
+        with reading(self._path):
+            # One text for the parser: there are many small ones.
+            breadcrumbs = json.loads(f"[{','.join(record[5] for record in found)}]")
+            return {
+                row: StoredPassage(row, entry, source, title, category, tuple(breadcrumb), *rest)
+                for (row, entry, source, title, category, _, *rest), breadcrumb in zip(
+                    found, breadcrumbs, strict=True
+                )
+            }
 
     def entry(self, source: str, access: Sequence[int]) -> StoredEntry | None:
         """Return the entry, or one section of it, that has this source; None if not permitted."""
@@ -67,9 +97,9 @@ class PassageStore:
             [number, source == own, source],
         )
         passages = self.passages([row for (row,) in rows])
-        return StoredEntry(
-            own, title, category, json.loads(metadata), tuple(passages[row] for (row,) in rows)
-        )
+        with reading(self._path):
+            about = json.loads(metadata)
+        return StoredEntry(own, title, category, about, tuple(passages.values()))
 
     def titles(self, count: int, access: Sequence[int]) -> list[str]:
         """Return titles of permitted entries, at most so many, at equal distances."""
@@ -170,7 +200,7 @@ class PassageStore:
         return found[0][0] if found else None
 
     def _all(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        with self._lock:
+        with reading(self._path), self._lock:
             return self._connection.execute(statement, parameters).fetchall()
 
 

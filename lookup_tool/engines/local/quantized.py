@@ -6,13 +6,17 @@ array of vectors. What is left out there is lost, so codes are made only where t
 the slow part of a lookup, and only for public rows: a slice of a category is short.
 """
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
 from numpy.typing import NDArray
 
+from lookup_tool.engines.local.damage import reading
 from lookup_tool.engines.local.threads import one_thread
+from lookup_tool.errors import KnowledgeDamagedError
 
 QUANTIZED_FROM = 50_000
 """Rows from which codes are made. Measured with `benchmarks/speed`: the exact scan takes about 2 ms
@@ -25,6 +29,15 @@ Measured recall of the best 50: see `docs/scale.md`."""
 
 _LARGEST_SHARE = 0.1
 """Where more of the rows than this would be compared exactly, all of them are."""
+
+_KIND = b"Irf"
+"""First bytes of a file of RaBitQ codes: FAISS has readers for a hundred other kinds of file."""
+
+_NUMBERS = (
+    *("d", "ntotal", "ntotal2", "metric_type", "metric_arg", "code_size", "M", "M2", "bbs"),
+    *("ksub", "nbits", "qb", "qbs", "implem", "skip", "centered"),
+)
+_reading = threading.Lock()  # the bound is one for the whole process
 
 
 class QuantizedRows:
@@ -44,18 +57,34 @@ class QuantizedRows:
         return cls(index)
 
     @classmethod
-    def load(cls, path: Path) -> "QuantizedRows":
+    def load(cls, path: Path, rows: int, dimension: int) -> "QuantizedRows":
         """Read codes from a file.
 
+        FAISS believes what an index says of itself. So no vector in the file may be larger than the
+        file, and every number that its loops go by must be that of an index of our own: with other
+        ones a search reads beyond its memory.
+
+        Args:
+            path: The file.
+            rows: How many codes it must have.
+            dimension: Of the vectors that were encoded.
+
         Raises:
-            ValueError: It holds something else.
+            KnowledgeDamagedError: It cannot be read, or holds something else.
         """
-        try:
-            index = faiss.read_index(str(path))
-        except RuntimeError as error:
-            raise ValueError(f"{path.name}: {str(error).splitlines()[0]}") from error
-        if not isinstance(index, faiss.IndexRaBitQFastScan):
-            raise ValueError(f"{path.name} holds no RaBitQ codes")  # noqa: TRY004 - of a file
+        own: Any = faiss.IndexRaBitQFastScan(dimension, faiss.METRIC_INNER_PRODUCT)
+        with reading(path):
+            index = _read_bounded(path)
+            if not isinstance(index, faiss.IndexRaBitQFastScan) or not index.is_trained:
+                raise KnowledgeDamagedError(path, "holds no RaBitQ codes")
+            if _structure(index) != {
+                **_structure(own),
+                "ntotal": rows,
+                "ntotal2": -(-rows // own.bbs) * own.bbs,
+                "center": dimension,
+                "codes": -(-rows // own.bbs) * own.get_block_stride(),
+            }:
+                raise KnowledgeDamagedError(path, f"holds no codes of {rows} vectors")
         return cls(index)
 
     def save(self, path: Path) -> None:
@@ -78,3 +107,28 @@ class QuantizedRows:
         with one_thread():
             rows = self._index.search(query[None, :], several)[1][0]
         return rows[rows >= 0]
+
+
+def _read_bounded(path: Path) -> "faiss.Index":
+    """Read an index, and set aside no more memory for a part of it than the file has bytes."""
+    with path.open("rb") as file:
+        if file.read(len(_KIND)) != _KIND:
+            raise KnowledgeDamagedError(path, "holds no RaBitQ codes")
+    with _reading:
+        usual = faiss.get_deserialization_vector_byte_limit()
+        faiss.set_deserialization_vector_byte_limit(path.stat().st_size)
+        try:
+            return faiss.read_index(str(path))
+        finally:
+            faiss.set_deserialization_vector_byte_limit(usual)
+
+
+def _structure(index: Any) -> dict[str, Any]:
+    """Return everything that decides where a search reads."""
+    coder = index.rabitq
+    return {
+        **{name: getattr(index, name) for name in _NUMBERS},
+        "coder": (coder.d, coder.code_size, coder.nb_bits, coder.metric_type),
+        "center": index.center.size(),
+        "codes": index.codes.size(),
+    }

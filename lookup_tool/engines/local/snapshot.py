@@ -12,20 +12,22 @@ Opening checks what is cheap to check: presence, sizes, headers and the manifest
 import hashlib
 import json
 import re
-import sqlite3
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
 
 from lookup_tool.config import PassageConfig
 from lookup_tool.engines.local.arrays import load_array
+from lookup_tool.engines.local.damage import check_file, read_file, reading
 from lookup_tool.engines.local.holds import Hold
+from lookup_tool.engines.local.lexical import FILES as LEXICAL_FILES
 from lookup_tool.engines.local.lexical import LexicalIndex
 from lookup_tool.engines.local.passage_store import PassageStore
 from lookup_tool.engines.local.quantized import QuantizedRows
@@ -38,24 +40,33 @@ FORMAT = 4
 
 QUANTIZED = "quantized.faiss"
 
+_FILES = frozenset(
+    (
+        *("passages.sqlite", "vectors.npy", "entry_vectors.npy"),
+        *("text_ids.npy", "sections.npy", "entries.npy"),
+        *(f"lexical/{name}" for name in LEXICAL_FILES),
+    )
+)
+"""Of every generation; one with codes has `QUANTIZED` too."""
+
 _GENERATION = re.compile(r"generation-\d+")
 
 
 class StoredModel(BaseModel):
     """Base of what the manifest holds."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class EmbedderRecord(StoredModel):
     """Fingerprint of the embedder that a generation was built with."""
 
     name: str
-    dimension: int
+    dimension: NonNegativeInt
     """0 for a knowledge base without passages."""
 
     loads_by_name: bool
-    max_characters: int | None = None
+    max_characters: int | None = Field(default=None, gt=0)
     """How much of a query it reads; None when it does not say."""
 
 
@@ -77,8 +88,8 @@ class Manifest(StoredModel):
     made_by: str
     """Versions of everything that decides how files become passages and terms."""
 
-    entries: int
-    passages: int
+    entries: NonNegativeInt
+    passages: NonNegativeInt
     categories: tuple[str, ...]
     """As first written, sorted."""
 
@@ -92,11 +103,27 @@ class Manifest(StoredModel):
     """By number; None is public, an empty one nobody."""
 
     segments: tuple[Segment, ...]
-    quantized_rows: int
+    quantized_rows: NonNegativeInt
     """How many public rows are ranked roughly before they are compared exactly; 0 where the exact
     search is fast enough."""
 
     files: dict[str, FileRecord] = {}
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        bounds = [0, *(stop for each in self.segments for stop in (each.start, each.stop))]
+        if bounds[1::2] != bounds[:-1:2] or bounds != sorted(bounds):
+            raise ValueError("the segments leave rows out, or share them")
+        if bounds[-1] != self.passages or not self.quantized_rows <= self.public:
+            raise ValueError("the segments hold another number of passages")
+        if len(self.versions) != len(self.access_sets):
+            raise ValueError("not every access set has a version")
+        return self
+
+    @property
+    def public(self) -> int:
+        """How many rows everybody may see; they come first."""
+        return sum(each.stop - each.start for each in self.segments if each.access is None)
 
     @property
     def version(self) -> str:
@@ -125,21 +152,38 @@ class Snapshot:
         self.folder = folder
         self.pointer = pointer
         self.manifest = manifest
-        try:
-            self.unit_vectors: NDArray[np.float32] = load_array(folder / "vectors.npy")
-            self.entry_vectors: NDArray[np.float16] = load_array(folder / "entry_vectors.npy")
-            self.text_ids: NDArray[np.int64] = load_array(folder / "text_ids.npy")
-            self.sections: NDArray[np.int32] = load_array(folder / "sections.npy")
-            self.entries: NDArray[np.int32] = load_array(folder / "entries.npy")
-            self.lexical = LexicalIndex.load(folder / "lexical")
-            self.store = PassageStore(folder / "passages.sqlite")
-            quantized = QuantizedRows.load(folder / QUANTIZED) if manifest.quantized_rows else None
-        except (OSError, ValueError, sqlite3.Error) as error:
-            raise KnowledgeDamagedError(folder, f"a file cannot be read ({error})") from error
+        rows, dimension = manifest.passages, manifest.embedder.dimension
+        self.unit_vectors: NDArray[np.float32] = load_array(
+            folder / "vectors.npy", np.float32, (rows, dimension)
+        )
+        self.entry_vectors: NDArray[np.float16] = load_array(
+            folder / "entry_vectors.npy", np.float16, (manifest.entries, dimension)
+        )
+        self.text_ids: NDArray[np.int64] = load_array(folder / "text_ids.npy", np.int64, (rows,))
+        self.sections: NDArray[np.int32] = load_array(folder / "sections.npy", np.int32, (rows,))
+        self.entries: NDArray[np.int32] = load_array(folder / "entries.npy", np.int32, (rows,))
+        self.lexical = LexicalIndex.load(folder / "lexical", rows)
+        coded = manifest.quantized_rows
+        quantized = QuantizedRows.load(folder / QUANTIZED, coded, dimension) if coded else None
+        self.store = PassageStore(folder / "passages.sqlite", manifest.entries, rows)
         self.segments = Segments(manifest.segments, self.entries)
         self.vectors: VectorSearch = VectorIndex(self.unit_vectors, self.segments, quantized)
         # Whoever still looks something up keeps it open; it closes when the last one is done.
         self.close = weakref.finalize(self, _close, self.store, hold)
+
+    def check(self) -> None:
+        """Read everything, and check that the files fit each other.
+
+        Raises:
+            KnowledgeDamagedError: One of them does not.
+        """
+        rows = self.entries
+        if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < self.manifest.entries:
+            raise KnowledgeDamagedError(self.folder / "entries.npy", "names entries that are none")
+        if name := self.lexical.misfit():
+            path = self.folder / "lexical" / f"{name}.npy"
+            raise KnowledgeDamagedError(path, "does not fit the other files")
+        self.store.check()
 
     def permitted(self, groups: frozenset[str]) -> list[int]:
         """Return the numbers of the access sets that these groups may read."""
@@ -181,27 +225,25 @@ def read_pointer(root: Path) -> Pointer:
         KnowledgeDamagedError: It cannot be read.
     """
     path = root / "CURRENT"
-    if not path.is_file():
-        remedy = "no knowledge base here; build one with `lookup-tool ingest DOCS --into KB`"
-        raise KnowledgeNotFoundError(root, remedy)
-    try:
-        current = json.loads(path.read_text(encoding="utf-8"))
+    with reading(path):
+        try:
+            path.lstat()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            remedy = "no knowledge base here; build one with `lookup-tool ingest DOCS --into KB`"
+            raise KnowledgeNotFoundError(root, remedy) from error
+        current = json.loads(read_file(path))
         pointer = Pointer(current["generation"], current["manifest"])
-        is_generation = _GENERATION.fullmatch(pointer.generation)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise KnowledgeDamagedError(path, f"cannot be read ({_line(error)})") from error
-    if not is_generation:
-        raise KnowledgeDamagedError(path, "names no generation")
+        if not _GENERATION.fullmatch(pointer.generation):
+            raise KnowledgeDamagedError(path, "names no generation")
     return pointer
 
 
 def _open(root: Path, pointer: Pointer) -> Snapshot:
     folder = root / pointer.generation
-    try:
-        hold = Hold(folder / "manifest.json")
-    except OSError as error:
-        problem = f"cannot be read ({error.strerror or error})"
-        raise KnowledgeDamagedError(folder / "manifest.json", problem) from error
+    path = folder / "manifest.json"
+    check_file(path)
+    with reading(path):
+        hold = Hold(path)
     try:
         manifest = _manifest(folder, pointer)
         _check_sizes(folder, manifest)
@@ -213,18 +255,19 @@ def _open(root: Path, pointer: Pointer) -> Snapshot:
 
 def _manifest(folder: Path, pointer: Pointer) -> Manifest:
     path = folder / "manifest.json"
-    try:
-        written = path.read_bytes()
-        if hashlib.sha256(written).hexdigest() != pointer.manifest:
-            raise KnowledgeDamagedError(path, "changed since it was written")
+    written = read_file(path)
+    if hashlib.sha256(written).hexdigest() != pointer.manifest:
+        raise KnowledgeDamagedError(path, "changed since it was written")
+    with reading(path):
         content = json.loads(written)
         if content.get("format") != FORMAT:
             raise KnowledgeDamagedError(
                 folder, f"has format {content.get('format')}, this version reads {FORMAT}"
             )
-        return Manifest.model_validate(content)
-    except (OSError, ValueError, AttributeError, ValidationError) as error:
-        raise KnowledgeDamagedError(path, f"cannot be read ({_line(error)})") from error
+        manifest = Manifest.model_validate(content)
+    if set(manifest.files) != _FILES | ({QUANTIZED} if manifest.quantized_rows else set()):
+        raise KnowledgeDamagedError(path, "lists other files than a generation has")
+    return manifest
 
 
 def read_manifest(root: Path) -> Manifest:
@@ -241,10 +284,10 @@ def read_manifest(root: Path) -> Manifest:
 def _check_sizes(folder: Path, manifest: Manifest) -> None:
     for name, record in manifest.files.items():
         path = folder / name
-        if not path.is_file():
-            raise KnowledgeDamagedError(path, "missing")
-        if path.stat().st_size != record.size:
-            raise KnowledgeDamagedError(path, "has another size than when it was written")
+        check_file(path)
+        with reading(path):
+            if path.stat().st_size != record.size:
+                raise KnowledgeDamagedError(path, "has another size than when it was written")
 
 
 def damaged_files(folder: Path, manifest: Manifest) -> list[str]:
@@ -266,11 +309,8 @@ def checksums(paths: Sequence[Path]) -> list[str | None]:
 
 def _checksum(path: Path) -> str | None:
     try:
-        with path.open("rb") as file:
+        check_file(path)
+        with reading(path), path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
+    except KnowledgeDamagedError:
         return None
-
-
-def _line(error: Exception) -> str:
-    return str(error).split("\n", 1)[0]

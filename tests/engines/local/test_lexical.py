@@ -24,7 +24,7 @@ def lexical(request: pytest.FixtureRequest, tmp_path: Path) -> LexicalIndex:
     if request.param == "built":
         return built
     built.save(tmp_path / "lexical")
-    return LexicalIndex.load(tmp_path / "lexical")
+    return LexicalIndex.load(tmp_path / "lexical", len(PASSAGES))
 
 
 def best(lexical: LexicalIndex, query: str, *slices: slice, k: int = 10) -> list[int]:
@@ -196,7 +196,7 @@ def test_an_index_without_terms_finds_nothing(
     passages: list[tuple[str, str]], tmp_path: Path
 ) -> None:
     LexicalIndex.build(passages).save(tmp_path / "lexical")
-    loaded = LexicalIndex.load(tmp_path / "lexical")
+    loaded = LexicalIndex.load(tmp_path / "lexical", len(passages))
 
     terms = loaded.query_terms("leave")
 

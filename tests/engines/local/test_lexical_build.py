@@ -116,7 +116,7 @@ def test_more_than_a_byte_counts_as_its_most() -> None:
 def test_an_index_of_any_vocabulary_is_read_back_as_it_was(size: int, tmp_path: Path) -> None:
     index = LexicalIndex.build([("", " ".join(f"x{n}" for n in range(size)))])
     index.save(tmp_path / "lexical")
-    loaded = LexicalIndex.load(tmp_path / "lexical")
+    loaded = LexicalIndex.load(tmp_path / "lexical", 1)
 
     for word in ("x0", f"x{size - 1}", f"x{size // 2} x{size // 2 + 1}"):
         pair = [each.matches(np.arange(1), each.query_terms(word)) for each in (index, loaded)]

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from lookup_tool.engines.local.quantized import QuantizedRows
 from lookup_tool.engines.local.segments import Segment, Segments, Where
 from lookup_tool.engines.local.vectors import VectorIndex
+from lookup_tool.errors import KnowledgeDamagedError
 
 PUBLIC = 12_000
 A = frozenset({"a"})
@@ -106,7 +107,7 @@ def test_equal_vectors_give_equal_codes_and_equal_results(
 ) -> None:
     quantized.save(tmp_path / "one")
     QuantizedRows.build(vectors[:PUBLIC].copy()).save(tmp_path / "two")
-    loaded = QuantizedRows.load(tmp_path / "two")
+    loaded = QuantizedRows.load(tmp_path / "two", PUBLIC, 64)
     results = [each.candidates(vectors[5], 50) for each in (quantized, loaded, loaded)]
 
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
@@ -119,5 +120,5 @@ def test_a_file_that_holds_something_else_is_refused(tmp_path: Path) -> None:
     faiss.write_index(faiss.IndexFlatIP(4), str(flat))
 
     for path in (noise, flat):
-        with pytest.raises(ValueError, match=path.name):
-            QuantizedRows.load(path)
+        with pytest.raises(KnowledgeDamagedError, match=f"{path.name}: holds no RaBitQ codes"):
+            QuantizedRows.load(path, 4, 4)
