@@ -111,12 +111,13 @@ class KnowledgeBase:
         return cls._built(root, model, report)
 
     @staticmethod
-    def sync(
+    def sync(  # noqa: PLR0913 - the options of the one way in
         docs: str | Path,
         into: str | Path,
         *,
         embedder: str | Embeddings | None = None,
         config: LookupConfig | None = None,
+        allow_removals: bool = False,
         progress: Progress | None = None,
     ) -> SyncReport:
         """Bring a knowledge base up to date with a folder, or build it where there is none.
@@ -132,18 +133,28 @@ class KnowledgeBase:
                 the knowledge base names, for a new one `wordllama`.
             config: Its `passages` section is used for a new knowledge base, or to cut an existing
                 one differently; by default that keeps its own.
+            allow_removals: Let it remove most of the entries.
             progress: Called with (phase, done, total).
 
         Raises:
             KnowledgeNotFoundError: `docs` is no folder.
-            KnowledgeError: `docs` holds no entries and would empty a knowledge base, or `into`
-                cannot be written, or is `docs`.
+            RemovalsRefusedError: More than half of the entries, and 20 or more, would be removed:
+                `docs` may be only half there. Files that were renamed or moved do not count. Or
+                `docs` holds no entries at all, which is refused in any case.
+            KnowledgeError: `into` cannot be written, or is `docs`.
             KnowledgeBusyError: Another process is writing at `into`.
             KnowledgeDamagedError: Its manifest cannot be read; other damage is mended.
             EmbedderMismatchError: It was built with another embedder.
             EmbeddingError: The embedder failed.
         """
-        return sync_folder(Path(docs), Path(into), embedder, config, progress or _no_progress)
+        return sync_folder(
+            Path(docs),
+            Path(into),
+            embedder,
+            config,
+            progress or _no_progress,
+            allow_removals=allow_removals,
+        )
 
     @classmethod
     def from_documents(

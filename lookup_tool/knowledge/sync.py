@@ -4,6 +4,7 @@ Both ways end in the same `write`. A sync reads and hashes every file, and takes
 generation what belongs to unchanged ones; what it writes is what a build from nothing would write.
 """
 
+import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
@@ -16,7 +17,7 @@ from typing_extensions import TypedDict
 
 from lookup_tool.config import LookupConfig, PassageConfig
 from lookup_tool.embeddings import DEFAULT, Embedder
-from lookup_tool.errors import KnowledgeError
+from lookup_tool.errors import KnowledgeError, RemovalsRefusedError
 from lookup_tool.knowledge.build import Progress, write
 from lookup_tool.knowledge.documents import Entry, LoadProblem, LoadReport, Problems
 from lookup_tool.knowledge.folder import LoadedFile, check_folder, load_folder
@@ -35,6 +36,12 @@ from lookup_tool.knowledge.snapshot import (
 from lookup_tool.knowledge.view import embedder_for
 
 logger = logging.getLogger(__name__)
+
+_FEWEST_REMOVED = 20
+"""So few entries may be removed even if they are most of a knowledge base."""
+
+_NAMED = 5
+_EMPTY = hashlib.sha256().hexdigest()
 
 
 @dataclass(frozen=True)
@@ -81,18 +88,20 @@ def build_folder(
     with writing(root):
         files = load_folder(docs, problems, lambda done, total: progress("read", done, total))
         if not files and (root / "CURRENT").exists():
-            raise _no_entries(docs, root)
+            raise KnowledgeError(docs, _no_entries(root))
         entries = _cut(files, settings, progress)
         write(entries, root, problems, embedder, settings=settings, progress=progress)
     return LoadReport(len(entries), tuple(problems.found))
 
 
-def sync_folder(
+def sync_folder(  # noqa: PLR0913 - the arguments of `KnowledgeBase.sync`
     docs: Path,
     root: Path,
     embedder: str | Embeddings | None,
     config: LookupConfig | None,
     progress: Progress,
+    *,
+    allow_removals: bool,
 ) -> SyncReport:
     """Bring a knowledge base up to date with a folder; `KnowledgeBase.sync` explains it."""
     _check_places(docs, root)
@@ -100,7 +109,7 @@ def sync_folder(
         if not (root / "CURRENT").exists():
             return _Sync(docs, root, None, embedder, config).run(progress)
         manifest = read_manifest(root)
-        sync = _Sync(docs, root, manifest, embedder, config)
+        sync = _Sync(docs, root, manifest, embedder, config, allow_removals=allow_removals)
         # Before it is opened: a file that is missing or cut off keeps it from opening at all.
         if damaged := damaged_files(root / read_pointer(root).generation, manifest):
             report = sync.mend(damaged, progress)
@@ -120,8 +129,8 @@ def _check_places(docs: Path, root: Path) -> None:
         raise KnowledgeError(root, "holds the documents; name another folder to build in")
 
 
-def _no_entries(docs: Path, root: Path) -> KnowledgeError:
-    return KnowledgeError(docs, f"holds no entries; the knowledge base in {root} was left as it is")
+def _no_entries(root: Path) -> str:
+    return f"holds no entries; the knowledge base in {root} was left as it is"
 
 
 def _cut(
@@ -144,16 +153,20 @@ def _cut(
 class _Sync:
     """One sync of a knowledge base that is held by `writing`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what one sync goes by
         self,
         docs: Path,
         root: Path,
         manifest: Manifest | None,
         embedder: str | Embeddings | None,
         config: LookupConfig | None,
+        *,
+        allow_removals: bool = False,
     ) -> None:
         self._docs = docs
         self._root = root
+        self._entries = 0 if manifest is None else manifest.entries
+        self._allow_removals = allow_removals
         settings = config or LookupConfig()
         self._settings = settings.passages
         self._damaged: tuple[str, ...] = ()
@@ -189,8 +202,9 @@ class _Sync:
                 passages=manifest.passages,
                 load=LoadReport(len(files), _united(problems.found, previous.problems)),
             )
-        if not files and (before or self._damaged):
-            raise _no_entries(self._docs, self._root)
+        changes = _changes(before, now)
+        emptied = (source for source in changes["changed"] if now[source] == _EMPTY)
+        self._check_removals((*changes["removed"], *emptied), len(files))
         entries = _cut(files, self._settings, progress)
         manifest, computed = write(
             entries,
@@ -202,7 +216,7 @@ class _Sync:
             previous=previous,
         )
         return SyncReport(
-            **_changes(before, now),
+            **changes,
             version=manifest.version,
             passages=manifest.passages,
             embedded=computed,
@@ -210,6 +224,29 @@ class _Sync:
             damaged=self._damaged,
             load=LoadReport(len(entries), tuple(problems.found)),
         )
+
+    def _check_removals(self, sources: Sequence[str], left: int) -> None:
+        """Refuse to remove most of the entries.
+
+        Args:
+            sources: Of the entries whose files are gone or empty now; none where they cannot be
+                told, in a damaged knowledge base.
+            left: Files in the folder.
+
+        Raises:
+            RemovalsRefusedError: The folder may be only half there.
+        """
+        removed = max(len(sources), self._entries - left)
+        if removed and not left:
+            raise RemovalsRefusedError(self._docs, _no_entries(self._root), removed, self._entries)
+        are_most = removed >= _FEWEST_REMOVED and 2 * removed > self._entries
+        if are_most and not self._allow_removals:
+            named = f" ({', '.join(sources[:_NAMED])}, ...)" if sources else ""
+            problem = (
+                f"{removed} of the {self._entries} entries of {self._root} are gone or empty"
+                f"{named}; if they are to be removed, sync with `--allow-removals`"
+            )
+            raise RemovalsRefusedError(self._docs, problem, removed, self._entries)
 
     def _makes_the_same(self, previous: Previous) -> bool:
         """Tell whether unchanged files would become what is there."""
