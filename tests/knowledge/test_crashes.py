@@ -73,6 +73,35 @@ def test_killed_at_any_step_it_is_as_before_or_as_after(
         assert (len(folders), (left / "embedded.sqlite").exists()) == (1, False), point
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="has no handle on a folder to flush")
+def test_all_is_on_disk_before_the_switch_and_the_switch_at_the_end(
+    docs: Path, kb: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int | None] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def flush(descriptor: int) -> None:
+        fsync(descriptor)
+        flushed.append(os.fstat(descriptor).st_ino)
+
+    def switch(path: Path, target: Path) -> Path:
+        flushed.append(None)
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    monkeypatch.setattr(Path, "replace", switch)
+    write(docs, "The new rule.")
+    KnowledgeBase.sync(docs, kb, embedder=HashEmbedder())
+
+    generation = kb / "generation-2"
+    names = {path.stat().st_ino: path for path in (kb, kb / "CURRENT", generation)}
+    names |= {path.stat().st_ino: path for path in generation.rglob("*")}
+    *before, last = [None if number is None else names[number] for number in flushed]
+    assert set(before[:-3]) == {generation, *generation.rglob("*")}
+    assert before[-3:] == [kb / "CURRENT", kb, None]  # the pointer, its folder, the switch
+    assert last == kb
+
+
 class FullDisk:
     """Lets some bytes through, then says that the disk is full."""
 
