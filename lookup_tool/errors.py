@@ -75,6 +75,17 @@ class KnowledgeBusyError(KnowledgeError):
         super().__init__(path, "another process is writing here; try again when it has finished")
 
 
+class RemovalsRefusedError(KnowledgeError):
+    """A sync would remove most of a knowledge base: its folder may be only half there."""
+
+    def __init__(self, path: Path, problem: str, removed: int, entries: int) -> None:
+        super().__init__(path, problem)
+        self.removed = removed
+        """Entries that would be gone."""
+        self.entries = entries
+        """Entries that the knowledge base has."""
+
+
 class EmbedderMismatchError(KnowledgeError):
     """The embedder is not the one that the knowledge base was built with."""
 

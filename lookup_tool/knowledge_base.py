@@ -120,13 +120,14 @@ class KnowledgeBase:
         return cls._built(root, model, report)
 
     @staticmethod
-    def sync(  # noqa: PLR0913 - what one sync is told
+    def sync(  # noqa: PLR0913 - the options of the one way in
         docs: str | Path,
         into: str | Path,
         *,
         embedder: str | Embeddings | None = None,
         config: LookupConfig | None = None,
         default_access: str | Iterable[str] | None = None,
+        allow_removals: bool = False,
         progress: Progress | None = None,
     ) -> SyncReport:
         """Bring a knowledge base up to date with a folder, or build it where there is none.
@@ -144,12 +145,15 @@ class KnowledgeBase:
                 one differently; by default that keeps its own.
             default_access: Groups that may read an entry without `access`, where they are to be
                 others than before; by default an existing knowledge base keeps its own.
+            allow_removals: Let it remove most of the entries.
             progress: Called with (phase, done, total).
 
         Raises:
             KnowledgeNotFoundError: `docs` is no folder.
-            KnowledgeError: `docs` holds no entries and would empty a knowledge base, or `into`
-                cannot be written, or is `docs`.
+            RemovalsRefusedError: More than half of the entries, and 20 or more, would be removed:
+                `docs` may be only half there. Files that were renamed or moved do not count. Or
+                `docs` holds no entries at all, which is refused in any case.
+            KnowledgeError: `into` cannot be written, or is `docs`.
             KnowledgeBusyError: Another process is writing at `into`.
             KnowledgeDamagedError: Its manifest cannot be read; other damage is mended.
             EmbedderMismatchError: It was built with another embedder.
@@ -162,6 +166,7 @@ class KnowledgeBase:
             config,
             progress or _no_progress,
             default_access=default_access,
+            allow_removals=allow_removals,
         )
 
     @classmethod

@@ -1,8 +1,10 @@
 """Commands that keep a knowledge base up to date, and tell whether it is whole."""
 
 import os
+import stat
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +20,12 @@ from lookup_tool.commands.console import (
     out,
     print_problems,
 )
-from lookup_tool.errors import KnowledgeNotFoundError, LookupToolError, MissingExtraError
+from lookup_tool.errors import (
+    KnowledgeError,
+    LookupToolError,
+    MissingExtraError,
+    RemovalsRefusedError,
+)
 from lookup_tool.indexing.sync import SyncReport
 from lookup_tool.knowledge_base import KnowledgeBase
 
@@ -28,7 +35,7 @@ _LOOK_AGAIN_MS = 5_000
 _MOST_SOURCES = 20
 
 
-def sync(
+def sync(  # noqa: PLR0913 - the options of one command
     docs: Annotated[Path, typer.Argument(help="Folder with markdown files.")],
     kb: KnowledgePath,
     embedder: Annotated[
@@ -37,6 +44,13 @@ def sync(
     ] = None,
     default_access: DefaultAccess = None,
     *,
+    allow_removals: Annotated[
+        bool,
+        typer.Option(
+            "--allow-removals",
+            help="Let it remove more than half of the entries, where that is 20 or more.",
+        ),
+    ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Go on, and follow the folder until Ctrl-C.")
     ] = False,
@@ -45,8 +59,7 @@ def sync(
 
     Added, edited, renamed and deleted files are found by their content. Readers go on with what
     they have opened. Nothing is written when nothing has changed. Without a knowledge base, one is
-    built. Entries without `access` stay as open, or as closed, as they were, unless
-    `--default-access` says otherwise; then everything is read again.
+    built. A folder that has lost most of its files is refused: it may be only half there.
 
     Example: `lookup-tool sync examples/handbook --kb kb --watch`
     """
@@ -54,7 +67,12 @@ def sync(
     def once() -> SyncReport:
         with bars(PHASES) as step:
             return KnowledgeBase.sync(
-                docs, kb, embedder=embedder, default_access=default_access, progress=step
+                docs,
+                kb,
+                embedder=embedder,
+                default_access=default_access,
+                allow_removals=allow_removals,
+                progress=step,
             )
 
     changes = follow(docs, kb) if watch else None
@@ -91,53 +109,93 @@ def keep_in_step(
 
     Args:
         once: Syncs.
-        changes: What changed, each time that something did; something empty now and then, so that
-            what failed can be tried again. The first one is always followed by a sync: it stands
-            for what happened before anybody was watching.
+        changes: Something true each time that something may have changed; something false now and
+            then, so that what failed can be tried again.
         tell: Called with each report that has something to say.
-
-    Raises:
-        KnowledgeNotFoundError: The folder is gone, and there is nothing left to watch.
     """
-    behind, said = True, ""
+    behind, said = False, None
     for change in changes:
         if not change and not behind:
             continue
         try:
             report = once()
-        except KnowledgeNotFoundError:
-            raise
         except LookupToolError as error:
-            behind = True
-            if str(error) != said:
-                err.say(f"error: {error}", "red")
-            said = str(error)
+            # A refusal stands until something changes; how many files are gone may change often.
+            refused = isinstance(error, RemovalsRefusedError)
+            behind, what = not refused, type(error) if refused else str(error)
+            if what != said:
+                err.line(f"error: {error} (still watching)", "red")
+            said = what
             continue
-        behind, said = False, ""
-        if report.switched:
+        if report.switched or said:
             tell(report)
+        behind, said = False, None
 
 
 def follow(docs: Path, kb: Path) -> Iterator[object]:
-    """Yield the changes under a folder, gathered while they come quickly; ends at Ctrl-C.
+    """Yield the changes under a folder, gathered while they come quickly; nothing now and then.
+
+    The first one is never nothing: it stands for what happened before anybody was watching. A
+    folder that goes away is waited for. One that takes its place (a share that is mounted again, a
+    link that leads elsewhere) is watched instead.
 
     Raises:
         MissingExtraError: watchfiles is not installed.
+        KnowledgeError: The folder cannot be watched; raised by the iterator.
     """
     try:
-        from watchfiles import DefaultFilter, watch  # noqa: PLC0415 - an extra
+        import watchfiles  # noqa: F401, PLC0415 - an extra
     except ImportError as error:
         raise MissingExtraError("--watch", "watch") from error
-    root, own = docs.resolve(), kb.resolve()
+    return _follow(docs, kb)
+
+
+def _follow(docs: Path, kb: Path) -> Iterator[object]:
+    while True:
+        yield from _watched(docs, kb)
+        yield True  # a sync says that the folder is gone, or sees what is there instead
+        time.sleep(_LOOK_AGAIN_MS / 1000)
+
+
+def _watched(docs: Path, kb: Path) -> Iterator[object]:
+    """Yield the changes under a folder until it is gone, or another one is in its place."""
+    from watchfiles import Change, DefaultFilter, watch  # noqa: PLC0415
+
+    place, root, own = _place(docs), docs.resolve(), kb.resolve()
+    if place is None:
+        return
     # A knowledge base may lie among its documents; writing it is no change of them.
     ignored = [f"{own}{os.sep}"] if own.is_relative_to(root) else []
-    return watch(
+    watching = watch(
         root,
         watch_filter=DefaultFilter(ignore_paths=ignored),
         rust_timeout=_LOOK_AGAIN_MS,
         yield_on_timeout=True,
-        raise_interrupt=False,
+        ignore_permission_denied=True,
     )
+    is_first = True
+    try:
+        with closing(watching):
+            for changes in watching:
+                yield changes or is_first
+                is_first = False
+                # What is made anew often gets the number of what was deleted.
+                if _place(docs) != place or (Change.deleted, str(root)) in changes:
+                    return
+    except FileNotFoundError:
+        return
+    except (OSError, RuntimeError) as error:  # the latter is how its watcher fails
+        if is_first:
+            raise KnowledgeError(docs, f"cannot be watched: {error}") from error
+
+
+def _place(docs: Path) -> tuple[int, int] | None:
+    """Return what tells a folder from another one of its name; None where there is none."""
+    try:
+        found = docs.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
 
 
 def print_report(report: SyncReport, docs: Path, kb: Path) -> None:

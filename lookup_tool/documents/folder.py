@@ -48,8 +48,9 @@ def check_folder(root: Path) -> None:
     Raises:
         KnowledgeNotFoundError: `root` is no folder.
     """
-    if not root.is_dir():
-        what = "is a file" if root.is_file() else "no such folder"
+    # Methods of `Path` raise where a share does not answer.
+    if not os.path.isdir(root):  # noqa: PTH112
+        what = "is a file" if os.path.isfile(root) else "no such folder"  # noqa: PTH113
         raise KnowledgeNotFoundError(root, f"{what}; give the folder of markdown files")
 
 
@@ -128,7 +129,13 @@ def _text_of_path(path: Path) -> str:
 
 def _markdown_files(root: Path, problems: Problems) -> Iterator[Path]:
     inside = root.resolve()
-    for folder, folders, files in os.walk(root):
+
+    def unlisted(error: OSError) -> None:
+        source = _text_of_path(Path(error.filename).relative_to(root))
+        reason = error.strerror or type(error).__name__
+        problems.error(source, None, f"cannot be listed ({reason})", "check its permissions")
+
+    for folder, folders, files in os.walk(root, onerror=unlisted):
         is_inside = Path(folder).resolve().is_relative_to(inside)
         folders[:] = [
             name for name in folders if not name.startswith(".") and name not in SKIPPED_FOLDERS

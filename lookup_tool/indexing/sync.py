@@ -4,6 +4,7 @@ Both ways end in the same `write`. A sync reads and hashes every file, and takes
 generation what belongs to unchanged ones; what it writes is what a build from nothing would write.
 """
 
+import hashlib
 import logging
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +31,7 @@ from lookup_tool.engines.local.snapshot import (
     read_manifest,
     read_pointer,
 )
-from lookup_tool.errors import KnowledgeDamagedError, KnowledgeError
+from lookup_tool.errors import KnowledgeDamagedError, KnowledgeError, RemovalsRefusedError
 from lookup_tool.indexing.build import Progress, write
 from lookup_tool.indexing.pending import remove_pending
 from lookup_tool.indexing.previous import Previous
@@ -38,6 +39,12 @@ from lookup_tool.retrieval.view import embedder_for
 from lookup_tool.schema import Entry, LoadProblem, LoadReport, PreparedEntry
 
 logger = logging.getLogger(__name__)
+
+_FEWEST_REMOVED = 20
+"""So few entries may be removed even if they are most of a knowledge base."""
+
+_NAMED = 5
+_EMPTY = hashlib.sha256().hexdigest()
 
 
 @dataclass(frozen=True)
@@ -89,13 +96,13 @@ def build_folder(
             default=access_by_default(settings),
         )
         if not files and (root / "CURRENT").exists():
-            raise _no_entries(docs, root)
+            raise KnowledgeError(docs, _no_entries(root))
         entries = _cut(files, settings, progress)
         write(entries, root, problems, embedder, settings=settings, progress=progress)
     return LoadReport(len(entries), tuple(problems.found))
 
 
-def sync_folder(  # noqa: PLR0913 - what one sync is told
+def sync_folder(  # noqa: PLR0913 - the arguments of `KnowledgeBase.sync`
     docs: Path,
     root: Path,
     embedder: str | Embeddings | None,
@@ -103,6 +110,7 @@ def sync_folder(  # noqa: PLR0913 - what one sync is told
     progress: Progress,
     *,
     default_access: str | Iterable[str] | None = None,
+    allow_removals: bool = False,
 ) -> SyncReport:
     """Bring a knowledge base up to date with a folder; `KnowledgeBase.sync` explains it."""
     _check_places(docs, root)
@@ -112,7 +120,7 @@ def sync_folder(  # noqa: PLR0913 - what one sync is told
             return _Sync(docs, root, None, embedder, settings).run(progress)
         manifest = read_manifest(root)
         settings = _settings(manifest.passage_settings, config, default_access)
-        sync = _Sync(docs, root, manifest, embedder, settings)
+        sync = _Sync(docs, root, manifest, embedder, settings, allow_removals=allow_removals)
         # Before it is opened: a file that is missing or cut off keeps it from opening at all.
         damaged = damaged_files(root / read_pointer(root).generation, manifest)
         report = None
@@ -150,8 +158,8 @@ def _settings(
     return (config or LookupConfig()).model_copy(update={"passages": passages})
 
 
-def _no_entries(docs: Path, root: Path) -> KnowledgeError:
-    return KnowledgeError(docs, f"holds no entries; the knowledge base in {root} was left as it is")
+def _no_entries(root: Path) -> str:
+    return f"holds no entries; the knowledge base in {root} was left as it is"
 
 
 def _cut(
@@ -174,16 +182,20 @@ def _cut(
 class _Sync:
     """One sync of a knowledge base that is held by `writing`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what one sync goes by
         self,
         docs: Path,
         root: Path,
         manifest: Manifest | None,
         embedder: str | Embeddings | None,
         config: LookupConfig,
+        *,
+        allow_removals: bool = False,
     ) -> None:
         self._docs = docs
         self._root = root
+        self._entries = 0 if manifest is None else manifest.entries
+        self._allow_removals = allow_removals
         self._settings = config.passages
         self._damaged: tuple[str, ...] = ()
         if manifest is None:
@@ -217,8 +229,9 @@ class _Sync:
                 passages=manifest.passages,
                 load=LoadReport(len(files), _united(problems.found, previous.problems)),
             )
-        if not files and (before or self._damaged):
-            raise _no_entries(self._docs, self._root)
+        changes = _changes(before, now)
+        emptied = (source for source in changes["changed"] if now[source] == _EMPTY)
+        self._check_removals((*changes["removed"], *emptied), len(files))
         entries = _cut(files, self._settings, progress)
         manifest, computed = write(
             entries,
@@ -230,7 +243,7 @@ class _Sync:
             previous=previous,
         )
         return SyncReport(
-            **_changes(before, now),
+            **changes,
             version=manifest.version,
             passages=manifest.passages,
             embedded=computed,
@@ -238,6 +251,29 @@ class _Sync:
             damaged=self._damaged,
             load=LoadReport(len(entries), tuple(problems.found)),
         )
+
+    def _check_removals(self, sources: Sequence[str], left: int) -> None:
+        """Refuse to remove most of the entries.
+
+        Args:
+            sources: Of the entries whose files are gone or empty now; none where they cannot be
+                told, in a damaged knowledge base.
+            left: Files in the folder.
+
+        Raises:
+            RemovalsRefusedError: The folder may be only half there.
+        """
+        removed = max(len(sources), self._entries - left)
+        if removed and not left:
+            raise RemovalsRefusedError(self._docs, _no_entries(self._root), removed, self._entries)
+        are_most = removed >= _FEWEST_REMOVED and 2 * removed > self._entries
+        if are_most and not self._allow_removals:
+            named = f" ({', '.join(sources[:_NAMED])}, ...)" if sources else ""
+            problem = (
+                f"{removed} of the {self._entries} entries of {self._root} are gone or empty"
+                f"{named}; if they are to be removed, sync with `--allow-removals`"
+            )
+            raise RemovalsRefusedError(self._docs, problem, removed, self._entries)
 
     def _makes_the_same(self, previous: Previous) -> bool:
         """Tell whether unchanged files would become what is there."""

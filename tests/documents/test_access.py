@@ -224,7 +224,7 @@ def test_frontmatter_in_the_content_of_a_document_does_not_become_public() -> No
 
     (entry,) = entries_from_documents([document], Problems())
 
-    assert entry.access is not None
+    assert entry.access == frozenset({"hr"})
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+import errno
+import os
 from datetime import date
 from pathlib import Path
 
@@ -186,12 +188,32 @@ def test_a_folder_without_markdown_has_no_entries(tmp_path: Path) -> None:
     assert load_folder(tmp_path, Problems()) == []
 
 
-@pytest.mark.parametrize("name", ["missing", "file.md"])
+@pytest.mark.parametrize("name", ["missing", "file.md", "too long for any file system " * 10])
 def test_what_is_no_folder_is_refused(tmp_path: Path, name: str) -> None:
     write(tmp_path, {"file.md": "Text"})
 
     with pytest.raises(KnowledgeNotFoundError, match="folder"):
         load_folder(tmp_path / name, Problems())
+
+
+def test_a_folder_that_cannot_be_listed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, {"open.md": "Text", "hr/closed.md": "Text"})
+    scandir = os.scandir
+
+    def closed(path: str | Path) -> object:
+        if Path(path).name == "hr":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    problems = Problems()
+
+    assert [file.source for file in load_folder(tmp_path, problems)] == ["open.md"]
+    assert [(p.path, p.level, p.problem) for p in problems.found] == [
+        ("hr", "error", "cannot be listed (Permission denied)")
+    ]
 
 
 def test_only_links_inside_the_folder_are_followed(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,48 @@ def test_killed_at_any_step_it_is_as_before_or_as_after(
         assert content(left) == content(tmp_path / "fresh"), point
         folders = [path for path in left.iterdir() if path.is_dir()]
         assert (len(folders), (left / "embedded.sqlite").exists()) == (1, False), point
+
+
+def test_the_next_writer_removes_what_was_left_even_if_it_has_nothing_to_write(
+    docs: Path, kb: Path
+) -> None:
+    (kb / "CURRENT.partial").write_text("half a poin", encoding="utf-8")
+    for name in ("generation-2.partial", "generation-3.removed", "generation-4"):
+        shutil.copytree(kb / "generation-1", kb / name)
+
+    report = KnowledgeBase.sync(docs, kb, embedder=HashEmbedder())
+
+    assert not report.switched
+    assert {path.name for path in kb.iterdir()} == {"CURRENT", ".lock", "generation-1"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no handle on a folder to flush")
+def test_all_is_on_disk_before_the_switch_and_the_switch_at_the_end(
+    docs: Path, kb: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int | None] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def flush(descriptor: int) -> None:
+        fsync(descriptor)
+        flushed.append(os.fstat(descriptor).st_ino)
+
+    def switch(path: Path, target: Path) -> Path:
+        flushed.append(None)
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    monkeypatch.setattr(Path, "replace", switch)
+    write(docs, "The new rule.")
+    KnowledgeBase.sync(docs, kb, embedder=HashEmbedder())
+
+    generation = kb / "generation-2"
+    names = {path.stat().st_ino: path for path in (kb, kb / "CURRENT", generation)}
+    names |= {path.stat().st_ino: path for path in generation.rglob("*")}
+    *before, last = [None if number is None else names[number] for number in flushed]
+    assert set(before[:-3]) == {generation, *generation.rglob("*")}
+    assert before[-3:] == [kb / "CURRENT", kb, None]  # the pointer, its folder, the switch
+    assert last == kb
 
 
 class FullDisk:

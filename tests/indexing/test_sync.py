@@ -18,6 +18,7 @@ from lookup_tool.errors import (
     KnowledgeBusyError,
     KnowledgeError,
     KnowledgeNotFoundError,
+    RemovalsRefusedError,
 )
 from lookup_tool.indexing.sync import SyncReport
 from lookup_tool.schema import SearchRequest
@@ -226,13 +227,132 @@ def test_an_emptied_folder_empties_nothing(docs: Path, kb: Path) -> None:
     for path in docs.iterdir():
         path.unlink()
 
+    for allow_removals in (False, True):
+        with pytest.raises(RemovalsRefusedError, match="holds no entries; the knowledge base in"):
+            KnowledgeBase.sync(docs, kb, embedder=HashEmbedder(), allow_removals=allow_removals)
     with pytest.raises(KnowledgeError, match="holds no entries; the knowledge base in"):
-        synced(docs, kb)
+        KnowledgeBase.build(docs, kb, embedder=HashEmbedder())
     docs.rmdir()
     with pytest.raises(KnowledgeNotFoundError, match="no such folder"):
         synced(docs, kb)
 
     assert len(found(kb, "days")) == 4
+
+
+def test_an_emptied_folder_empties_no_damaged_knowledge_base(docs: Path, kb: Path) -> None:
+    (kb / "generation-1" / "vectors.npy").write_bytes(b"damaged")
+    before = sorted(kb.rglob("*"))
+    for path in docs.iterdir():
+        path.unlink()
+
+    with pytest.raises(RemovalsRefusedError, match="holds no entries") as refused:
+        synced(docs, kb)
+
+    assert (refused.value.removed, refused.value.entries) == (3, 3)
+    assert sorted(kb.rglob("*")) == before
+
+
+@pytest.fixture
+def forty(tmp_path: Path) -> tuple[Path, Path]:
+    """A folder with `00.md` to `39.md`, and the knowledge base of it."""
+    docs, kb = tmp_path / "forty", tmp_path / "of-forty"
+    docs.mkdir()
+    for number in range(40):
+        (docs / f"{number:02}.md").write_text(f"Rule {number}.", encoding="utf-8")
+    KnowledgeBase.build(docs, kb, embedder=HashEmbedder()).close()
+    return docs, kb
+
+
+def remove(docs: Path, *numbers: int) -> None:
+    for number in numbers:
+        (docs / f"{number:02}.md").unlink()
+
+
+def empty(docs: Path) -> None:
+    """Leave the names, and nothing in 21 files, as a copy does that was cut off."""
+    for number in range(21):
+        (docs / f"{number:02}.md").write_bytes(b"")
+
+
+def replace(docs: Path) -> None:
+    for number in range(30):
+        (docs / f"{number:02}.md").rename(docs / f"{number}.txt")
+        (docs / f"other-{number}.md").write_text(f"Other {number}.", encoding="utf-8")
+
+
+def move(docs: Path) -> None:
+    (docs / "moved").mkdir()
+    for number in range(40):
+        (docs / f"{number:02}.md").rename(docs / "moved" / f"{number:02}.md")
+
+
+@pytest.mark.parametrize(
+    ("change", "removed"),
+    [
+        pytest.param(lambda docs: remove(docs, *range(21)), 21, id="21-removed"),
+        pytest.param(lambda docs: remove(docs, *range(1, 40)), 39, id="all-but-one-removed"),
+        pytest.param(empty, 21, id="21-emptied"),
+        pytest.param(replace, 30, id="30-replaced"),
+    ],
+)
+def test_a_folder_that_has_lost_most_files_is_refused_unless_told(
+    forty: tuple[Path, Path], change: Callable[[Path], None], removed: int
+) -> None:
+    docs, kb = forty
+    before = content(kb)
+    change(docs)
+
+    with pytest.raises(RemovalsRefusedError) as refused:
+        synced(docs, kb)
+
+    assert (refused.value.removed, refused.value.entries) == (removed, 40)
+    assert str(refused.value).startswith(
+        f"{docs}: {removed} of the 40 entries of {kb} are gone or empty (0"
+    )
+    assert str(refused.value).endswith("sync with `--allow-removals`")
+    assert content(kb) == before
+    KnowledgeBase.sync(docs, kb, embedder=HashEmbedder(), allow_removals=True)
+    KnowledgeBase.build(docs, docs.parent / "fresh", embedder=HashEmbedder()).close()
+    assert content(kb) == content(docs.parent / "fresh")
+
+
+def test_half_of_the_files_may_go_and_most_of_a_few(forty: tuple[Path, Path]) -> None:
+    docs, kb = forty
+    remove(docs, *range(20))
+    assert len(synced(docs, kb).removed) == 20  # of 40
+    remove(docs, *range(20, 39))
+    assert len(synced(docs, kb).removed) == 19  # of 20
+
+
+def test_twenty_of_fewer_than_forty_are_refused(forty: tuple[Path, Path]) -> None:
+    docs, kb = forty
+    remove(docs, 39)
+    assert synced(docs, kb).switched
+    remove(docs, *range(20))
+
+    with pytest.raises(RemovalsRefusedError, match=r"20 of the 39 entries"):
+        synced(docs, kb)
+
+
+def test_files_that_have_moved_are_not_removed(forty: tuple[Path, Path]) -> None:
+    docs, kb = forty
+    move(docs)
+
+    report = synced(docs, kb)
+
+    assert (len(report.renamed), report.removed, report.embedded) == (40, (), 0)
+
+
+def test_a_folder_that_is_half_there_mends_no_damage(forty: tuple[Path, Path]) -> None:
+    docs, kb = forty
+    (kb / "generation-1" / "vectors.npy").write_bytes(b"damaged")
+    remove(docs, *range(21))
+
+    with pytest.raises(RemovalsRefusedError, match="21 of the 40 entries"):
+        synced(docs, kb)
+    report = KnowledgeBase.sync(docs, kb, embedder=HashEmbedder(), allow_removals=True)
+
+    assert (report.damaged, report.passages) == (("vectors.npy",), 19)
 
 
 def test_a_second_sync_is_refused_at_once(docs: Path, kb: Path) -> None:

@@ -478,3 +478,21 @@ def test_an_identifier_may_stand_in_the_metadata_of_an_entry(
     found = worth(evidence(similarity=0.1, hints=hints), AnswerabilityRule(), terms)
 
     assert (found >= USABLE) is usable
+
+
+@pytest.mark.parametrize(
+    ("rest", "usable"),
+    [
+        pytest.param(3.99, True, id="over a fifth"),
+        pytest.param(4.0, True, id="a fifth"),
+        pytest.param(4.01, False, id="under a fifth"),
+    ],
+)
+def test_an_identifier_speaks_for_a_section_only_if_it_is_much_of_the_question(
+    rest: float, usable: bool
+) -> None:
+    terms = (QueryTerm("b7", "B7", 1.0, identifier=True), QueryTerm("rule", "rules", rest))
+
+    found = worth(evidence(similarity=0.1, in_text=frozenset({0})), AnswerabilityRule(), terms)
+
+    assert (found >= USABLE) is usable

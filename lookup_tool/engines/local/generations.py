@@ -20,6 +20,7 @@ from lookup_tool.engines.local.snapshot import FileRecord, Manifest, checksums, 
 from lookup_tool.errors import KnowledgeBusyError, KnowledgeError
 
 _PARTIAL = ".partial"
+_POINTER = f"CURRENT{_PARTIAL}"
 
 
 @contextmanager
@@ -86,6 +87,7 @@ def write_generation(root: Path, manifest: Manifest, fill: Callable[[Path], None
 
 def remove_unused(root: Path) -> None:
     """Remove what an interrupted writer left, and every old generation that no reader holds."""
+    (root / _POINTER).unlink(missing_ok=True)
     for ending in (_PARTIAL, REMOVED):
         for left_over in root.glob(f"generation-*{ending}"):
             shutil.rmtree(left_over, ignore_errors=True)
@@ -113,7 +115,7 @@ def _seal(folder: Path, manifest: Manifest) -> None:
 
 def _switch(root: Path, folder: Path) -> None:
     digest = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
-    temporary = root / f"CURRENT{_PARTIAL}"
+    temporary = root / _POINTER
     temporary.write_text(
         json.dumps({"generation": folder.name, "manifest": digest}), encoding="utf-8"
     )

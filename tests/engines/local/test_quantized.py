@@ -45,6 +45,43 @@ def pair(vectors: NDArray[np.float32], quantized: QuantizedRows) -> tuple[Vector
     return VectorIndex(vectors, parts), VectorIndex(vectors, parts, quantized)
 
 
+def likely(quantized: QuantizedRows, query: NDArray[np.float32], k: int) -> set[int]:
+    """Return the rows that are compared exactly; all are different."""
+    rows = quantized.candidates(query, k)
+    assert rows is not None
+    assert len(set(rows.tolist())) == len(rows)
+    return set(rows.tolist())
+
+
+@pytest.mark.parametrize(
+    ("k", "several"),
+    [(1, 500), (50, 500), (51, 510), (PUBLIC // 100, PUBLIC // 10)],
+)
+def test_many_more_rows_than_wanted_are_compared_exactly(
+    vectors: NDArray[np.float32], quantized: QuantizedRows, k: int, several: int
+) -> None:
+    assert len(likely(quantized, vectors[5], k)) == several
+
+
+def test_all_rows_are_compared_where_that_would_be_more_than_a_tenth(
+    vectors: NDArray[np.float32], quantized: QuantizedRows
+) -> None:
+    assert quantized.candidates(vectors[5], PUBLIC // 100 + 1) is None
+
+
+@pytest.mark.parametrize("groups", [frozenset[str](), A])
+def test_all_public_rows_at_once_are_ranked_by_their_codes(
+    vectors: NDArray[np.float32], groups: frozenset[str]
+) -> None:
+    opposite = VectorIndex(vectors, segments(len(vectors)), QuantizedRows.build(-vectors[:PUBLIC]))
+
+    wide = opposite.search(vectors[5], 10, Where(groups))[0]
+    narrow = opposite.search(vectors[5], 10, Where(groups, "hr"))[0]
+
+    assert 5 not in wide  # codes that tell the opposite leave the nearest rows out
+    assert narrow[0] == 5
+
+
 @pytest.mark.parametrize("groups", [frozenset[str](), A])
 def test_a_rough_first_pass_loses_next_to_nothing(
     pair: tuple[VectorIndex, VectorIndex],
@@ -107,11 +144,11 @@ def test_equal_vectors_give_equal_codes_and_equal_results(
 ) -> None:
     quantized.save(tmp_path / "one")
     QuantizedRows.build(vectors[:PUBLIC].copy()).save(tmp_path / "two")
-    loaded = QuantizedRows.load(tmp_path / "two", PUBLIC, 64)
-    results = [each.candidates(vectors[5], 50) for each in (quantized, loaded, loaded)]
+    loaded = QuantizedRows.load(tmp_path / "two")
+    one, two, again = (likely(each, vectors[5], 50) for each in (quantized, loaded, loaded))
 
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-    assert len({None if rows is None else tuple(sorted(rows.tolist())) for rows in results}) == 1
+    assert one == two == again
 
 
 def test_a_file_that_holds_something_else_is_refused(tmp_path: Path) -> None:
