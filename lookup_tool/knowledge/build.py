@@ -17,7 +17,7 @@ from lookup_tool.knowledge.arrays import save_array
 from lookup_tool.knowledge.documents import Problems, category_key
 from lookup_tool.knowledge.embed import Embedded, embed
 from lookup_tool.knowledge.generations import write_generation
-from lookup_tool.knowledge.layout import Layout, only_usable, own_sources
+from lookup_tool.knowledge.layout import Layout, only_usable
 from lookup_tool.knowledge.lexical import LexicalIndex
 from lookup_tool.knowledge.passage_file import write_passages
 from lookup_tool.knowledge.pending import remove_pending
@@ -57,7 +57,7 @@ def write(  # noqa: PLR0913 - the ingredients of one build
     Returns:
         What the generation holds, and how many texts were embedded for it.
     """
-    layout = Layout(entries, own_sources(entries))
+    layout = Layout(entries)
     embedded = embed(
         [passage.embedded_text for passage in layout.passages()],
         root,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lookup_tool.knowledge.documents import Entry
+from lookup_tool.knowledge.documents import UNNAMED, Entry
 from lookup_tool.knowledge.tokens import STOP_WORDS, atoms
 
 HintKind = Literal["title", "keyword", "entity", "category"]
@@ -88,9 +88,9 @@ class QueryHints:
 
 
 def phrases_of(entry: Entry, title: str) -> Iterator[Phrase]:
-    """Yield the phrases that stand for an entry."""
+    """Yield the phrases that stand for an entry; `document`, for want of a title, is none."""
     texts: dict[HintKind, tuple[str, ...]] = {
-        "title": (title,),
+        "title": (title,) if title != UNNAMED else (),
         "keyword": (*entry.keywords, *entry.aliases),
         "entity": entry.entities,
     }

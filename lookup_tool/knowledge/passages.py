@@ -9,7 +9,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import PurePosixPath
 
 import numpy as np
 import regex
@@ -18,7 +17,7 @@ from markdown_it.token import Token
 from numpy.typing import NDArray
 
 from lookup_tool.config import PassageConfig
-from lookup_tool.knowledge.documents import Entry
+from lookup_tool.knowledge.documents import Entry, name_shown
 from lookup_tool.knowledge.tokens import TOKEN, approximate_tokens, fold, printable
 
 _BLOCKS = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
@@ -114,7 +113,7 @@ def cut(entry: Entry, config: PassageConfig) -> tuple[str, list[Passage]]:
     lines = entry.body.split("\n")
     sections = _sections(entry.body)
     heading = next((section.heading for section in sections if section.heading), None)
-    title = entry.title or heading or PurePosixPath(entry.source).stem
+    title = entry.title or heading or name_shown(entry.source)
     sources = _sources(entry.source, sections)
     if not any(_says_something(section.text(lines)) for section in sections):
         return title, []  # headings alone are hints
@@ -130,8 +129,9 @@ def cut(entry: Entry, config: PassageConfig) -> tuple[str, list[Passage]]:
         path = section.path
         if path and fold(path[0]) == fold(title):
             path = path[1:]
+        first, at = entry.body_line + section.first, 0
         for piece in _pieces(text, section, config):
-            first = entry.body_line + section.first + text.count("\n", 0, piece.start)
+            first, at = first + text.count("\n", at, piece.start), piece.start
             passages.append(
                 Passage(
                     source=source,

@@ -34,7 +34,7 @@ from lookup_tool.knowledge.quantized import QuantizedRows
 from lookup_tool.knowledge.segments import Segment, Segments
 from lookup_tool.knowledge.vectors import VectorIndex, VectorSearch
 
-FORMAT = 4
+FORMAT = 5
 
 QUANTIZED = "quantized.faiss"
 
