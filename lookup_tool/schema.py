@@ -284,7 +284,7 @@ class SearchRequest:
     """Measure the best similarity without the category too."""
 
     also: tuple[int, ...] = ()
-    """Rows that an earlier attempt of the same lookup found, to be scored for this query too."""
+    """Candidates of an earlier attempt of the same lookup, to be scored for this query too."""
 
 
 @dataclass(slots=True)
@@ -295,8 +295,12 @@ class Candidate:
     """
 
     row: int
+    """Number of the passage among those that the caller may see: whatever else there is does not
+    move it. Neighbours in an entry have neighbouring numbers."""
+
     section: int
-    """Number of its section; public ones come first, then in the order of their sources."""
+    """Number of its section among those that this search found, public ones first, then in the
+    order of their sources."""
 
     text_id: int
     """Equal for passages with the same text."""

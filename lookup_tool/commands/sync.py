@@ -124,7 +124,7 @@ def keep_in_step(
             refused = isinstance(error, RemovalsRefusedError)
             behind, what = not refused, type(error) if refused else str(error)
             if what != said:
-                err.line(f"error: {error} (still watching)", "red")
+                err.say(f"error: {error} (still watching)", "red")
             said = what
             continue
         if report.switched or said:

@@ -4,10 +4,12 @@ One bad file never stops the others. What is wrong is listed in the load report 
 and remedy. `access` fails closed: whatever cannot be understood is readable by nobody.
 """
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date, time
-from itertools import chain, count
+from pathlib import PurePosixPath
 from typing import Any
 
 import regex
@@ -19,6 +21,10 @@ from lookup_tool.documents.frontmatter import Frontmatter, read_frontmatter
 from lookup_tool.schema import EVERYBODY, NOBODY, Access, Entry, LoadProblem
 from lookup_tool.text import encodable, fold, printable
 
+UNNAMED = "document"
+"""What a document without source is called, with a hash behind it where it needs a name."""
+
+_UNNAMED = regex.compile(rf"{UNNAMED}-[0-9a-f]{{12}}")
 MAX_VALUE_CHARS = 500
 MAX_VALUES = 10_000
 """Values of one document's metadata, nested ones included."""
@@ -70,26 +76,42 @@ def entries_from_documents(
 ) -> list[Entry]:
     """Turn LangChain documents into entries.
 
-    The identity is the metadata's `source`, else the document's id, else its number. Documents of
-    one source, such as the pages of a file, get `~2`, `~3` and so on. `default` may read a document
-    where neither its metadata nor its content says who may.
+    The source is the metadata's `source`, else the document's id, else a hash of its content. It
+    is looked at beside the access: documents of equal source and equal access, such as the pages of
+    a file or the rows of a table, are one entry, with their texts one after the other and the
+    metadata of the first. `names.py` says what entries of equal source and other access are called.
+    `default` may read a document where neither its metadata nor its content says who may.
     """
-    entries: list[Entry] = []
-    for number, document in enumerate(documents, start=1):
+    alike: dict[tuple[str, Access], list[Entry]] = {}
+    for document in documents:
         metadata = _metadata(document.metadata)
-        given = _text(metadata.get("source")) or document.id or f"document-{number}"
-        source = given.replace("\\", "/")
+        text = encodable(document.page_content)
+        given = _text(metadata.get("source")) or document.id
+        source = given.replace("\\", "/") if given else _name_of(text, metadata)
         unsaid = EVERYBODY if "access" in metadata else default  # both restrict
-        entry = parse_entry(encodable(document.page_content), source, problems, unsaid)
+        entry = parse_entry(text, source, problems, unsaid)
         keys = [fold(_written(key)) for key in document.metadata]
         twice = keys.count("access") > 1  # spelled differently: which one is meant?
         outside = _entry(source, Frontmatter(fields=metadata, seals=twice), problems, EVERYBODY)
-        entries.append(_merged(entry, outside))
-    # Public entries are named first: their names tell nothing of others.
-    names = Names()
-    for place in sorted(range(len(entries)), key=lambda place: entries[place].access is not None):
-        entries[place] = replace(entries[place], source=names.take(entries[place].source))
-    return entries
+        entry = _merged(entry, outside)
+        same = alike.setdefault((source, entry.access), [])
+        if given or not same:  # the same content twice is one document
+            same.append(entry)
+    return [
+        replace(same[0], body="\n\n".join(entry.body for entry in same)) for same in alike.values()
+    ]
+
+
+def _name_of(text: str, metadata: Mapping[str, Any]) -> str:
+    """Name a document by its content, whoever may read it."""
+    content = [text, {key: value for key, value in metadata.items() if key != "access"}]
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return f"{UNNAMED}-{digest[:12]}"
+
+
+def name_shown(source: str) -> str:
+    """Return what an entry without title and heading is called: its file's name, without suffix."""
+    return UNNAMED if _UNNAMED.fullmatch(source) else PurePosixPath(source).stem
 
 
 def category_key(category: str) -> str:
@@ -240,17 +262,3 @@ def _written(value: object) -> str:
     except Exception:  # noqa: BLE001 - `__str__` is somebody's code
         text = type(value).__name__
     return encodable(text[:MAX_VALUE_CHARS])
-
-
-class Names:
-    """Gives each entry a name of its own: repeats get `~2`, `~3` and so on."""
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-
-    def take(self, name: str) -> str:
-        """Return the name, or the next one that is free."""
-        names = chain((name,), (f"{name}~{number}" for number in count(2)))
-        free = next(each for each in names if each not in self._taken)
-        self._taken.add(free)
-        return free

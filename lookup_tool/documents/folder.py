@@ -8,8 +8,9 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
-from lookup_tool.documents.entries import Names, Problems, parse_entry
+from lookup_tool.documents.entries import Problems, parse_entry
 from lookup_tool.errors import KnowledgeNotFoundError
 from lookup_tool.schema import EVERYBODY, Access, Entry, LoadProblem, PreparedEntry
 
@@ -81,9 +82,8 @@ def load_folder(
     check_folder(root)
     paths = sorted(_markdown_files(root, problems), key=lambda path: path.as_posix())
     files: list[LoadedFile] = []
-    names = Names()
     for number, path in enumerate(paths, start=1):
-        source = names.take(_text_of_path(path.relative_to(root)))
+        source = _source_of(path.relative_to(root))
         file = load_file(path, source, problems, known, default)
         if file is not None:
             files.append(file)
@@ -122,16 +122,23 @@ def load_file(
     return LoadedFile(source, entry, sha256, faults)
 
 
-def _text_of_path(path: Path) -> str:
-    """Write a path as text, with a replacement for bytes that are no UTF-8."""
-    return os.fsencode(path.as_posix()).decode("utf-8", "replace")
+def _source_of(path: Path) -> str:
+    """Write a path as text that no other path is written as.
+
+    One that is not UTF-8 is percent-encoded, and begins with `./` as no other one does.
+    """
+    name = os.fsencode(path.as_posix())
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return f"./{quote(name)}"
 
 
 def _markdown_files(root: Path, problems: Problems) -> Iterator[Path]:
     inside = root.resolve()
 
     def unlisted(error: OSError) -> None:
-        source = _text_of_path(Path(error.filename).relative_to(root))
+        source = _source_of(Path(error.filename).relative_to(root))
         reason = error.strerror or type(error).__name__
         problems.error(source, None, f"cannot be listed ({reason})", "check its permissions")
 
@@ -148,7 +155,7 @@ def _markdown_files(root: Path, problems: Problems) -> Iterator[Path]:
             is_file = os.path.isfile(path)  # noqa: PTH113
             is_plain = is_inside and is_file and not path.is_symlink()
             if not is_plain and (fault := _fault(path, inside)):
-                source = _text_of_path(path.relative_to(root))
+                source = _source_of(path.relative_to(root))
                 problems.error(source, None, fault, "copy the file instead")
                 continue
             yield path

@@ -9,7 +9,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import PurePosixPath
 
 import numpy as np
 import regex
@@ -18,6 +17,7 @@ from markdown_it.token import Token
 from numpy.typing import NDArray
 
 from lookup_tool.config import PassageConfig
+from lookup_tool.documents.entries import name_shown
 from lookup_tool.schema import Entry, Passage
 from lookup_tool.text import TOKEN, approximate_tokens, fold, printable
 
@@ -94,7 +94,7 @@ def cut(entry: Entry, config: PassageConfig) -> tuple[str, list[Passage]]:
     lines = entry.body.split("\n")
     sections = _sections(entry.body)
     heading = next((section.heading for section in sections if section.heading), None)
-    title = (entry.title or heading or PurePosixPath(entry.source).stem)[:_MAX_TITLE_CHARS]
+    title = (entry.title or heading or name_shown(entry.source))[:_MAX_TITLE_CHARS]
     folded_title = fold(title)
     sources = _sources(entry.source, sections)
     if not any(_says_something(section.text(lines)) for section in sections):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from lookup_tool.documents.entries import UNNAMED
 from lookup_tool.schema import Entry, HintKind, Phrase
 from lookup_tool.text import STOP_WORDS, atoms
 
@@ -10,9 +11,9 @@ MAX_PHRASE = 40
 
 
 def phrases_of(entry: Entry, title: str) -> Iterator[Phrase]:
-    """Yield the phrases that stand for an entry."""
+    """Yield the phrases that stand for an entry; `document`, for want of a title, is none."""
     texts: dict[HintKind, tuple[str, ...]] = {
-        "title": (title,),
+        "title": (title,) if title != UNNAMED else (),
         "keyword": (*entry.keywords, *entry.aliases),
         "entity": entry.entities,
     }

@@ -17,7 +17,7 @@ from lookup_tool.documents.prepared import made_by
 from lookup_tool.embedders.embedder import Embedder
 from lookup_tool.engines.local.arrays import save_array
 from lookup_tool.engines.local.generations import write_generation
-from lookup_tool.engines.local.layout import Layout, only_usable, own_sources
+from lookup_tool.engines.local.layout import Layout, only_usable
 from lookup_tool.engines.local.lexical import LexicalIndex
 from lookup_tool.engines.local.passage_file import write_passages
 from lookup_tool.engines.local.quantized import QUANTIZED_FROM, QuantizedRows
@@ -58,7 +58,7 @@ def write(  # noqa: PLR0913 - the ingredients of one build
     Returns:
         What the generation holds, and how many texts were embedded for it.
     """
-    layout = Layout(entries, own_sources(entries))
+    layout = Layout(entries)
     embedded = embed(
         [passage.embedded_text for passage in layout.passages()],
         root,

@@ -35,17 +35,15 @@ class Previous:
         snapshot.check()
         file = snapshot.folder / "passages.sqlite"
         with reading(file):
-            self.records = {
-                record.entry.source: record
-                for record in read_passages(file, snapshot.manifest.access_sets)
-            }
+            records = list(read_passages(file, snapshot.manifest.access_sets))
+        self.records = {record.entry.source: record for record in records}
         self.cut_alike = self.same_making and snapshot.manifest.passage_settings == settings
         """Whether an unchanged file would give the same passages now."""
 
         with reading(file):
             self.rows = {
                 passage.embedded_text: row
-                for record in self.records.values()
+                for record in records
                 for row, passage in zip(record.rows, record.entry.passages, strict=True)
             }
         """Row of each embedded text."""

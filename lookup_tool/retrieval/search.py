@@ -37,7 +37,8 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
         request: What is searched, and for whom.
     """
     terms = snapshot.lexical.query_terms(request.query, (hint.text for hint in request.hints))
-    hidden = None if request.hidden is None else snapshot.store.number(request.hidden)
+    permitted = snapshot.permitted(request.groups)
+    hidden = None if request.hidden is None else snapshot.store.number(request.hidden, permitted)
     where = Where(request.groups, request.category, hidden)
     slices = snapshot.segments.slices(where)
     by_vector = _distinct(
@@ -46,19 +47,19 @@ def search(snapshot: Snapshot, vector: NDArray[np.float32], request: SearchReque
     by_bm25 = _distinct(
         lambda k: snapshot.lexical.search(terms, slices, k), snapshot, request.lexical_candidates
     )
-    also = snapshot.segments.permitted(request.also, Where(request.groups))
-    rows = np.unique(np.concatenate([by_vector, by_bm25, np.array(also, dtype=np.int64)]))
+    also = snapshot.segments.rows(request.also, request.groups)
+    rows = np.unique(np.concatenate([by_vector, by_bm25, also]))
     matches = snapshot.lexical.matches(rows, terms)
     nearest, best = set(by_vector.tolist()), set(by_bm25.tolist())
     entries = snapshot.entries[rows]
     hints = _entry_hints(snapshot, entries.tolist(), request.hints)
     columns = zip(  # in the order of the fields
-        rows.tolist(),
-        snapshot.sections[rows].tolist(),
+        snapshot.segments.numbers(rows, request.groups).tolist(),
+        np.unique(snapshot.sections[rows], return_inverse=True)[1].tolist(),
         snapshot.text_ids[rows].tolist(),
         snapshot.vectors.similarity(vector, rows).tolist(),
         matches.bm25.astype(np.float64).round(DIGITS).tolist(),
-        similarities(snapshot.entry_vectors[entries].astype(np.float32) @ vector).tolist(),
+        similarities(snapshot.entry_vectors[entries], vector).tolist(),
         [_FOUND_BY[row in nearest, row in best] for row in rows.tolist()],
         _places(matches.text),
         _places(matches.heading),

@@ -4,7 +4,7 @@ Everything that a caller may not see is left out here, in every method: `groups`
 phrases and entries exist for that call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -91,10 +91,10 @@ class View:
         """Return how much of what these groups may see of a phrase lies in a category."""
         if self.count(groups) < TELLING:
             return None
-        rows = self.snapshot.lexical.rows_with(text)
-        everywhere = rows_in(rows, self.snapshot.segments.slices(Where(groups)))
-        there = rows_in(rows, self.snapshot.segments.slices(Where(groups, category)))
-        return there / everywhere if everywhere else None
+        slices = self.snapshot.segments.slices
+        everywhere = self.snapshot.lexical.rows_with(text, slices(Where(groups)))
+        there = rows_in(everywhere, slices(Where(groups, category)))
+        return there / len(everywhere) if len(everywhere) else None
 
     def titles(self, count: int, groups: frozenset[str] = frozenset()) -> list[str]:
         """Return titles of entries that these groups may see, from all over the knowledge base."""
@@ -109,7 +109,7 @@ class View:
         found = self.snapshot.store.entry(encodable(source), self.snapshot.permitted(groups))
         if found is None:
             raise SourceNotFoundError(self._path, f"no entry {source!r} that you may read")
-        return found
+        return replace(found, passages=tuple(self._numbered(found.passages, groups)))
 
     def sample(self, size: int, groups: frozenset[str] = frozenset()) -> list[StoredPassage]:
         """Return passages that these groups may see, evenly spread over categories and entries.
@@ -118,16 +118,25 @@ class View:
             size: Most passages to return.
             groups: Access groups of the caller.
         """
-        slices = self.snapshot.segments.slices(Where(groups))
-        rows = np.concatenate([np.arange(s.start, s.stop) for s in slices] or [np.zeros(0, int)])
-        places = np.linspace(0, len(rows), min(size, len(rows)), endpoint=False).astype(int)
-        return list(self.snapshot.store.passages(rows[places].tolist()).values())
+        count = self.count(groups)
+        numbers = np.linspace(0, count, min(size, count), endpoint=False).astype(int)
+        return list(self.passages(numbers.tolist(), groups).values())
 
     def passages(
-        self, rows: Sequence[int], groups: frozenset[str] = frozenset()
+        self, numbers: Sequence[int], groups: frozenset[str] = frozenset()
     ) -> dict[int, StoredPassage]:
-        """Return the passages of these rows that these groups may see, by row."""
-        return self.snapshot.store.passages(self.snapshot.segments.permitted(rows, Where(groups)))
+        """Return passages by their numbers among those that these groups may see."""
+        rows = self.snapshot.segments.rows(numbers, groups)
+        found = self.snapshot.store.passages(rows.tolist(), self.snapshot.permitted(groups))
+        return {each.row: each for each in self._numbered(found.values(), groups)}
+
+    def _numbered(
+        self, passages: Collection[StoredPassage], groups: frozenset[str]
+    ) -> Iterator[StoredPassage]:
+        """Give passages their numbers among those that these groups may see."""
+        rows = np.fromiter((each.row for each in passages), dtype=np.int64, count=len(passages))
+        numbers = self.snapshot.segments.numbers(rows, groups).tolist()
+        return (replace(each, row=row) for each, row in zip(passages, numbers, strict=True))
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Find passages by vector and by BM25; each has its true similarity to the query.

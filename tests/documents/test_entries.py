@@ -1,5 +1,7 @@
 import errno
 import os
+import re
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -8,9 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
+from lookup_tool.config import PassageConfig
 from lookup_tool.documents import folder
 from lookup_tool.documents.entries import Problems, entries_from_documents, parse_entry
 from lookup_tool.documents.folder import load_file, load_folder
+from lookup_tool.documents.prepared import prepare
 from lookup_tool.errors import KnowledgeNotFoundError
 from lookup_tool.schema import Entry, LoadProblem
 from lookup_tool.text import category_key
@@ -238,39 +242,88 @@ def test_documents_become_entries() -> None:
         Document(
             "One", metadata={"source": "dir\\a.pdf", "Title": "A", "page": 1, "n": [1.5, None]}
         ),
-        Document("Two\r\n", metadata={"source": "dir/a.pdf", "category": "HR", "keywords": ("x",)}),
+        Document("Two\r\n", metadata={"source": "b.pdf", "category": "HR", "keywords": ("x",)}),
         Document("Three", id="id-3", metadata={"day": date(2024, 1, 2), "tags": {"b", "a"}}),
         Document("Four", metadata={"long": 10**600, "source": " "}),
     ]
     problems = Problems()
 
-    entries = entries_from_documents(parts, problems)
+    *named, unnamed = entries_from_documents(parts, problems)
 
     assert problems.found == []
-    assert entries == [
+    assert named == [
         Entry(
             "dir/a.pdf",
             "One",
             title="A",
             metadata={"source": "dir\\a.pdf", "page": "1", "n": ["1.5", None]},
         ),
-        Entry(
-            "dir/a.pdf~2",
-            "Two\n",
-            category="HR",
-            keywords=("x",),
-            metadata={"source": "dir/a.pdf"},
-        ),
+        Entry("b.pdf", "Two\n", category="HR", keywords=("x",), metadata={"source": "b.pdf"}),
         Entry("id-3", "Three", metadata={"day": "2024-01-02", "tags": ["a", "b"]}),
-        Entry("document-4", "Four", metadata={"long": "1" + "0" * 499, "source": " "}),
+    ]
+    assert replace(unnamed, source="") == Entry(
+        "", "Four", metadata={"long": "1" + "0" * 499, "source": " "}
+    )
+    assert re.fullmatch(r"document-[0-9a-f]{12}", unnamed.source)
+
+
+def test_documents_of_equal_source_and_access_are_one_entry() -> None:
+    pages = [
+        Document("---\ntitle: First\n---\nOne", metadata={"source": "a", "page": 1}),
+        Document("For board", metadata={"source": "a", "access": ["board"], "category": "Pay"}),
+        Document("Two", metadata={"source": "a", "page": 2, "title": "Second"}),
+        Document("Three", metadata={"source": "b"}),
+        Document("---\naccess: board\n---\nFor board too", metadata={"source": "a"}),
+    ]
+
+    entries = entries_from_documents(pages, Problems())
+
+    about = {"source": "a"}
+    assert entries == [
+        Entry("a", "One\n\nTwo", 4, title="First", metadata={**about, "page": "1"}),
+        Entry(
+            "a",
+            "For board\n\nFor board too",
+            category="Pay",
+            access=frozenset({"board"}),
+            metadata=about,
+        ),
+        Entry("b", "Three", metadata={"source": "b"}),
     ]
 
 
-def test_sources_of_documents_are_never_given_twice() -> None:
-    names = ["a", "a~2", "a"]
+def test_a_problem_of_any_document_is_told() -> None:
+    problems = Problems()
+    pages = [Document(text, metadata={"source": "a"}) for text in ("One", "---\n- x\n---\nTwo")]
 
-    entries = entries_from_documents(
-        [Document("x", metadata={"source": name}) for name in names], Problems()
-    )
+    entries_from_documents(pages, problems)
 
-    assert len({entry.source for entry in entries}) == len(names)
+    assert [problem.path for problem in problems.found] == ["a"]
+
+
+def name_of(text: str, **metadata: object) -> str:
+    (entry,) = entries_from_documents([Document(text, metadata=metadata)], Problems())
+    return entry.source
+
+
+def test_a_document_without_source_is_named_by_its_content_alone() -> None:
+    contents = [{}, {"title": "T"}, {"keywords": ["x"]}]
+    documents = [Document("Text", metadata=each) for each in (*contents, {"access": "b"}, {})]
+    documents.append(Document("Other text"))
+
+    names = [entry.source for entry in entries_from_documents(documents, Problems())]
+
+    assert names == [
+        *(name_of("Text", **each) for each in contents),
+        name_of("Text"),  # of other access, and of the same content
+        name_of("Other text"),  # what is there twice is one
+    ]
+    assert len(set(names)) == 4
+
+
+def test_a_document_without_source_title_and_heading_is_called_document() -> None:
+    (entry,) = entries_from_documents([Document("Some text.")], Problems())
+
+    prepared = prepare(entry, PassageConfig())
+
+    assert (prepared.title, prepared.phrases) == ("document", ())

@@ -249,14 +249,19 @@ def test_rows_know_their_section_and_their_entry(tmp_path: Path) -> None:
 
     with closing(open_current(tmp_path)) as snapshot:
         passages = snapshot.store.passages(range(4))
-        numbers = [snapshot.store.number(source) for source in ("two.md", "one.md", "secret.md")]
-        nobody = snapshot.store.number("none.md")
+        access = [0, 1]
+        numbers = [
+            snapshot.store.number(source, access) for source in ("two.md", "one.md", "secret.md")
+        ]
+        nobody = [
+            snapshot.store.number(*asked) for asked in (("none.md", access), ("secret.md", [0]))
+        ]
         sections, entries = snapshot.sections.tolist(), snapshot.entries.tolist()
 
     sources = ["one.md", "two.md", "two.md#b", "secret.md"]  # public ones first
     assert sections == [sources.index(passages[row].source) for row in range(4)]
     assert entries == [numbers[0], numbers[0], numbers[1], numbers[2]]
-    assert nobody is None
+    assert nobody == [None, None]
 
 
 def test_a_search_shows_nothing_of_what_is_not_permitted() -> None:

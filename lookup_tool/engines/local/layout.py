@@ -1,7 +1,7 @@
 """Where the passages of a generation stand: which rows there are, and in which order.
 
-Rows are sorted so that what a search may see is a few runs of them. Sections get sources that are
-theirs alone, and passages without a vector are left out.
+Rows are sorted so that what a search may see is a few runs of them, and passages without a vector
+are left out.
 """
 
 import hashlib
@@ -24,11 +24,13 @@ class Layout:
     """The order of rows: by access set (public first), category, entry and place in the entry."""
 
     def __init__(
-        self, entries: Sequence[PreparedEntry], passages: Sequence[tuple[Passage, ...]]
+        self,
+        entries: Sequence[PreparedEntry],
+        passages: Sequence[tuple[Passage, ...]] | None = None,
     ) -> None:
-        """Lay out entries with the passages of each, which need not be those it was cut into."""
+        """Lay out entries with some passages of each; by default with all."""
         self.entries = entries
-        self.by_entry = passages
+        self.by_entry = [entry.passages for entry in entries] if passages is None else passages
         self.access_sets: list[frozenset[str] | None] = sorted(
             {entry.access for entry in entries},
             key=lambda access: (access is not None, sorted(access or ())),
@@ -46,8 +48,8 @@ class Layout:
         for (access, name), those in groupby(self._order, key=keys.__getitem__):
             start = self.rows
             for number in those:
-                self.runs[number] = slice(self.rows, self.rows + len(passages[number]))
-                self.rows += len(passages[number])
+                self.runs[number] = slice(self.rows, self.rows + len(self.by_entry[number]))
+                self.rows += len(self.by_entry[number])
             if self.rows > start:
                 segment = Segment(self.access_sets[access], name or None, start, self.rows)
                 self.segments.append(segment)
@@ -64,14 +66,14 @@ class Layout:
     def row_sections(self) -> NDArray[np.int32]:
         """Number the sections, those of each access set in the order of their sources.
 
-        Public ones come first, so that their numbers do not tell of others.
+        Which of two comes first does not depend on what else there is.
         """
         entries = sorted(range(len(self.entries)), key=self._access.__getitem__)
-        sources: list[str] = []
+        sections: list[tuple[str, int]] = []
         for _, those in groupby(entries, key=self._access.__getitem__):
-            sources += sorted({p.source for number in those for p in self.by_entry[number]})
-        numbers = {source: number for number, source in enumerate(sources)}
-        each = (numbers[passage.source] for passage in self.passages())
+            sections += sorted({(p.source, each) for each in those for p in self.by_entry[each]})
+        numbers = {section: number for number, section in enumerate(sections)}
+        each = (numbers[p.source, entry] for entry in self._order for p in self.by_entry[entry])
         return np.fromiter(each, dtype=np.int32, count=self.rows)
 
     def contexts(self) -> Iterator[str]:
@@ -101,37 +103,6 @@ class Layout:
     def public(self) -> int:
         """How many rows everybody may see; they come first."""
         return sum(each.stop - each.start for each in self.segments if each.access is None)
-
-
-def own_sources(entries: Sequence[PreparedEntry]) -> list[tuple[Passage, ...]]:
-    """Rename sections whose source is another's already; public ones never yield to restricted.
-
-    Returns:
-        The passages of each entry.
-    """
-    owner: dict[str, int] = {}
-    passages = [entry.passages for entry in entries]
-    for restricted in (False, True):
-        those = [n for n, entry in enumerate(entries) if (entry.access is not None) == restricted]
-        for number in those:
-            owner.setdefault(entries[number].source, number)
-        for number in those:
-            passages[number] = _renamed(passages[number], number, owner)
-    return passages
-
-
-def _renamed(
-    passages: tuple[Passage, ...], entry: int, owner: dict[str, int]
-) -> tuple[Passage, ...]:
-    names: dict[str, str] = {}
-    for source in dict.fromkeys(passage.source for passage in passages):
-        free = source
-        while owner.setdefault(free, entry) != entry:
-            free += "~2"
-        names[source] = free
-    if all(source == name for source, name in names.items()):
-        return passages
-    return tuple(replace(passage, source=names[passage.source]) for passage in passages)
 
 
 def only_usable(

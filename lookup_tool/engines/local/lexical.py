@@ -29,7 +29,7 @@ from lookup_tool.engines.local.lexical_build import (
     bounded,
     index_terms,
 )
-from lookup_tool.engines.local.segments import places_of
+from lookup_tool.engines.local.segments import places_of, rows_in
 from lookup_tool.errors import KnowledgeDamagedError
 from lookup_tool.schema import QueryTerm
 from lookup_tool.text import PAIR, STOP_WORDS, surface_terms, terms
@@ -44,8 +44,8 @@ _SEAM_WEIGHT = 0.25
 """A pair of characters of an unspaced script that no passage holds is more often the seam between
 two words than a word."""
 
-_ROUNDING = 1 - 1e-5
-"""What float32 sums lose against the bounds, which are added up in float64, is less."""
+_ROUNDINGS = 8
+"""Of float32 numbers in a comparison, beside one a term that is added up."""
 
 
 FILES = (
@@ -276,6 +276,8 @@ class LexicalIndex:
             return np.zeros(0, dtype=np.int64)
         postings = [self._postings(number) for number in self._counted(query)]
         left = [each.most for each in postings]
+        # What float32 sums lose against the bounds, which are added up in float64, is less.
+        exact = 1 - (len(postings) + _ROUNDINGS) * float(np.finfo(np.float32).eps)
         rows, sums, least = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), 0.0
         for place, each in enumerate(postings):
             if least > sum(left):
@@ -286,7 +288,7 @@ class LexicalIndex:
                 rows, sums = _added(rows, sums, *each.within(slices))
             left[place] = 0.0
             if len(rows) >= k:
-                least = float(np.partition(sums, -k)[-k]) * _ROUNDING
+                least = float(np.partition(sums, -k)[-k]) * exact
         return rows[np.lexsort((rows, -sums))[:k]].astype(np.int64)
 
     def _counted(self, query: Sequence[QueryTerm]) -> list[int]:
@@ -310,14 +312,19 @@ class LexicalIndex:
             float(rarity * self._posting_most[number]),
         )
 
-    def rows_with(self, text: str) -> NDArray[np.int32]:
-        """Return the rows that have every term of a text, ascending; none for a text without terms.
+    def rows_with(self, text: str, slices: Sequence[slice]) -> NDArray[np.int32]:
+        """Return the rows in these slices that have every term of a text, ascending.
 
-        Title and headings count as well.
+        Title and headings count as well. A text without terms has no rows.
         """
         found = [self._rows_of(term) for term in dict.fromkeys(terms(text))]
-        rarest_first = sorted(found, key=len)
-        return reduce(_both, rarest_first) if rarest_first else np.zeros(0, dtype=np.int32)
+        if not found:
+            return np.zeros(0, dtype=np.int32)
+        # The rarest in these slices: other rows are not even gone through.
+        first, *others = sorted(found, key=lambda rows: rows_in(rows, slices))
+        ends = places_of(slices, first)
+        permitted = np.concatenate([first[start:stop] for start, stop in ends] or [first[:0]])
+        return reduce(_both, others, permitted)
 
     def _rows_of(self, term: str) -> NDArray[np.int32]:
         number = self._vocabulary.get(term)
@@ -414,7 +421,7 @@ def _added(
 
 
 def _both(some: NDArray[np.int32], others: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return what stands in two ordered arrays, of which the first is the shorter."""
+    """Return what stands in two ordered arrays; the first one is gone through."""
     places = np.searchsorted(others, some)
     inside = places < len(others)
     return some[inside][others[places[inside]] == some[inside]]

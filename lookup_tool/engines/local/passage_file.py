@@ -18,7 +18,7 @@ from lookup_tool.text import category_key
 _SCHEMA = """
 CREATE TABLE entries (
     id INTEGER PRIMARY KEY,
-    source TEXT NOT NULL UNIQUE,
+    source TEXT NOT NULL,
     title TEXT NOT NULL,
     category TEXT,
     category_key TEXT,
@@ -40,12 +40,23 @@ CREATE TABLE passages (
     start_line INTEGER NOT NULL,
     end_line INTEGER NOT NULL
 ) STRICT;
+CREATE TABLE names (
+    name TEXT NOT NULL,
+    access INTEGER NOT NULL,
+    weight INTEGER NOT NULL,
+    entry INTEGER NOT NULL REFERENCES entries (id),
+    PRIMARY KEY (name, access, weight, entry)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE contested (
+    name TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
 CREATE TABLE phrases (
     key TEXT NOT NULL,
     kind TEXT NOT NULL,
     entry INTEGER NOT NULL REFERENCES entries (id),
+    access INTEGER NOT NULL,
     text TEXT NOT NULL,
-    PRIMARY KEY (key, entry, kind)
+    PRIMARY KEY (key, access, entry, kind)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE categories (
     key TEXT NOT NULL,
@@ -55,14 +66,25 @@ CREATE TABLE categories (
     PRIMARY KEY (key, access, category_key)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE starts (
-    atom TEXT PRIMARY KEY,
-    longest INTEGER NOT NULL
+    atom TEXT NOT NULL,
+    access INTEGER NOT NULL,
+    longest INTEGER NOT NULL,
+    PRIMARY KEY (atom, access)
 ) STRICT, WITHOUT ROWID;
 """
+# What is looked up for a caller has the access set in its key: what others may see is not even
+# gone through, so that no lookup takes longer for it.
 
+# Sorted at once, which is faster than row by row.
 _INDEXES = """
-CREATE INDEX passages_by_source ON passages (source);
 CREATE INDEX passages_by_entry ON passages (entry, row);
+INSERT INTO names
+    SELECT source, access, 2 * (access <> {public}), id FROM entries
+    UNION
+    SELECT p.source, e.access, 2 * (e.access <> {public}) + (p.source <> e.source), e.id
+    FROM passages p JOIN entries e ON e.id = p.entry
+    ORDER BY 1, 2, 3, 4;
+INSERT INTO contested SELECT name FROM names GROUP BY name HAVING count(*) > 1;
 """
 
 # Made once, and without a search for white space: there are many small texts.
@@ -86,7 +108,7 @@ class EntryRecord:
 
     @property
     def as_cut(self) -> bool:
-        """Whether nothing was renamed or left out since it was prepared."""
+        """Whether nothing was left out since it was prepared."""
         return self.entry.passages == self.passages
 
 
@@ -98,16 +120,22 @@ def write_passages(path: Path, records: Iterable[EntryRecord]) -> None:
             "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA temp_store = MEMORY;"
         )
         connection.executescript(_SCHEMA)
+        public = -1
         for number, record in enumerate(records):
             _write_entry(connection, number, record)
-        connection.executescript(_INDEXES)  # sorted at once, which is faster than row by row
-        longest: dict[str, int] = {}
-        for (key,) in connection.execute(
-            "SELECT key FROM phrases UNION SELECT key FROM categories"
+            if record.entry.access is None:
+                public = record.access
+        connection.executescript(_INDEXES.format(public=public))
+        longest: dict[tuple[str, int], int] = {}
+        for key, access in connection.execute(
+            "SELECT key, access FROM phrases UNION SELECT key, access FROM categories"
         ):
             first, *others = key.split(" ")
-            longest[first] = max(longest.get(first, 0), 1 + len(others))
-        connection.executemany("INSERT INTO starts VALUES (?, ?)", longest.items())
+            longest[first, access] = max(longest.get((first, access), 0), 1 + len(others))
+        connection.executemany(
+            "INSERT INTO starts VALUES (?, ?, ?)",
+            [(*start, most) for start, most in longest.items()],
+        )
 
 
 def _write_entry(connection: sqlite3.Connection, number: int, record: EntryRecord) -> None:
@@ -147,8 +175,8 @@ def _write_entry(connection: sqlite3.Connection, number: int, record: EntryRecor
         ],
     )
     connection.executemany(
-        "INSERT INTO phrases VALUES (?, ?, ?, ?)",
-        [(phrase.key, phrase.kind, number, phrase.text) for phrase in entry.phrases],
+        "INSERT INTO phrases VALUES (?, ?, ?, ?, ?)",
+        [(phrase.key, phrase.kind, number, record.access, phrase.text) for phrase in entry.phrases],
     )
     if key and entry.category and (named := phrase_key(entry.category)):
         connection.execute(
@@ -178,7 +206,7 @@ def read_passages(path: Path, access_sets: Sequence[Access]) -> Iterator[StoredR
     with closing(sqlite3.connect(uri, uri=True)) as connection:
         phrases: defaultdict[int, list[Phrase]] = defaultdict(list)
         for number, *fields in connection.execute(
-            "SELECT entry, key, kind, text FROM phrases ORDER BY key, entry, kind"
+            "SELECT entry, key, kind, text FROM phrases ORDER BY key, access, entry, kind"
         ):
             phrases[number].append(Phrase(*fields))
         rows: defaultdict[int, list[int]] = defaultdict(list)

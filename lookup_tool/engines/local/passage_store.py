@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lookup_tool.engines.local.damage import reading
+from lookup_tool.engines.local.names import Claim, Names, as_claimed
 from lookup_tool.errors import KnowledgeDamagedError
 from lookup_tool.retrieval.hints import MAX_TITLES, longest_first, ngrams
 from lookup_tool.schema import HintMatch, QueryHints, StoredEntry, StoredPassage
@@ -38,9 +39,11 @@ class PassageStore:
             )
         try:  # SQLite reads nothing until it is asked
             self._check_extent(entries, passages)
+            contested = self._all("SELECT name FROM contested", [])
         except BaseException:
             self._connection.close()
             raise
+        self._contested = frozenset(name for (name,) in contested)
 
     def _check_extent(self, entries: int, passages: int) -> None:
         """Look at the last entry and the last passage, which takes no time."""
@@ -61,45 +64,92 @@ class PassageStore:
         with self._lock:
             self._connection.close()
 
-    def passages(self, rows: Sequence[int]) -> dict[int, StoredPassage]:
-        """Return passages by row."""
+    def passages(self, rows: Sequence[int], access: Sequence[int] = ()) -> dict[int, StoredPassage]:
+        """Return passages by row.
+
+        Args:
+            rows: Their rows.
+            access: Numbers of the access sets that the reader may read: they decide about names.
+        """
         found = self._all(
-            """SELECT p.row, e.source, p.source, e.title, e.category, p.breadcrumb, p.text, p.lead,
-                      p.joint, p.start_line, p.end_line
+            """SELECT p.row, p.entry, e.source, p.source, e.title, e.category, p.breadcrumb, p.text,
+                      p.lead, p.joint, p.start_line, p.end_line
                FROM json_each(?) wanted JOIN passages p ON p.row = wanted.value
                JOIN entries e ON e.id = p.entry""",
             [json.dumps(list(rows))],
         )
+        names = self._names(access)
         with reading(self._path):
             # One text for the parser: there are many small ones.
-            breadcrumbs = json.loads(f"[{','.join(record[5] for record in found)}]")
+            breadcrumbs = json.loads(f"[{','.join(record[6] for record in found)}]")
             return {
-                row: StoredPassage(row, entry, source, title, category, tuple(breadcrumb), *rest)
-                for (row, entry, source, title, category, _, *rest), breadcrumb in zip(
+                row: StoredPassage(
+                    row,
+                    names.entry(number, entry),
+                    names.section(number, entry, source),
+                    title,
+                    category,
+                    tuple(breadcrumb),
+                    *rest,
+                )
+                for (row, number, entry, source, title, category, _, *rest), breadcrumb in zip(
                     found, breadcrumbs, strict=True
                 )
             }
 
     def entry(self, source: str, access: Sequence[int]) -> StoredEntry | None:
         """Return the entry, or one section of it, that has this source; None if not permitted."""
-        record = self._all(
-            """SELECT e.id, e.source, e.title, e.category, e.metadata FROM entries e
-               WHERE e.access IN (SELECT value FROM json_each(?))
-                 AND e.id IN (SELECT id FROM entries WHERE source = ?
-                              UNION SELECT entry FROM passages WHERE source = ?)""",
-            [json.dumps(list(access)), source, source],
-        )
-        if not record:
+        found = self._find(source, access)
+        if found is None:
             return None
-        number, own, title, category, metadata = record[0]
+        number, name = found
+        ((own, title, category, metadata),) = self._all(
+            "SELECT source, title, category, metadata FROM entries WHERE id = ?", [number]
+        )
         rows = self._all(
             "SELECT row FROM passages WHERE entry = ? AND (? OR source = ?) ORDER BY row",
-            [number, source == own, source],
+            [number, name == own, name],
         )
-        passages = self.passages([row for (row,) in rows])
+        passages = self.passages([row for (row,) in rows], access)
         with reading(self._path):
             about = json.loads(metadata)
-        return StoredEntry(own, title, category, about, tuple(passages.values()))
+        name = self._names(access).entry(number, own)
+        return StoredEntry(name, title, category, about, tuple(passages[row] for (row,) in rows))
+
+    def number(self, source: str, access: Sequence[int]) -> int | None:
+        """Return the number of the entry with this source; None if it is not permitted."""
+        found = self._find(source, access)
+        return None if found is None else found[0]
+
+    def _find(self, source: str, access: Sequence[int]) -> tuple[int, str] | None:
+        """Return the number of a permitted entry with a source, its own or of a section.
+
+        Returns:
+            The number, and the source as the entry claims it.
+        """
+        names = self._names(access)
+        for name in dict.fromkeys((source, as_claimed(source))):
+            for number, own in self._all(
+                """SELECT n.entry, e.source FROM names n JOIN entries e ON e.id = n.entry
+                   WHERE n.name = ? AND n.access IN (SELECT value FROM json_each(?))""",
+                [name, json.dumps(list(access))],
+            ):
+                if names.section(number, own, name) == source:
+                    return number, name
+        return None
+
+    def _names(self, access: Sequence[int]) -> Names:
+        permitted = json.dumps(list(access))
+
+        def claims(name: str) -> list[Claim]:
+            found = self._all(
+                """SELECT n.entry, n.weight, e.digest FROM names n JOIN entries e ON e.id = n.entry
+                   WHERE n.name = ? AND n.access IN (SELECT value FROM json_each(?))""",
+                [name, permitted],
+            )
+            return [Claim(*each) for each in found]
+
+        return Names(self._contested, claims)
 
     def titles(self, count: int, access: Sequence[int]) -> list[str]:
         """Return titles of permitted entries, at most so many, at equal distances."""
@@ -121,40 +171,43 @@ class PassageStore:
             access: Numbers of the access sets that the caller may read.
         """
         found = atoms(query)
+        permitted = json.dumps(list(access))
         longest = self._all(
-            """SELECT atom, longest FROM starts WHERE atom IN (SELECT value FROM json_each(?))""",
-            [json.dumps(found)],
+            """SELECT atom, max(longest) FROM starts
+               WHERE atom IN (SELECT value FROM json_each(?1))
+                 AND access IN (SELECT value FROM json_each(?2))
+               GROUP BY atom""",
+            [json.dumps(found), permitted],
         )
         grams = ngrams(found, dict(longest))
         keys = json.dumps([key for _, _, key in grams])
-        permitted = json.dumps(list(access))
         known = self._all(
             """SELECT f.key, f.kind, min(f.text), e.category_key, min(e.category)
                FROM phrases f JOIN entries e ON e.id = f.entry
-               WHERE f.key IN (SELECT value FROM json_each(?))
-                 AND e.access IN (SELECT value FROM json_each(?))
+               WHERE f.key IN (SELECT value FROM json_each(?1))
+                 AND f.access IN (SELECT value FROM json_each(?2))
                GROUP BY f.key, f.kind, e.category_key
                UNION ALL
                SELECT key, 'category', min(text), category_key, min(text) FROM categories
-               WHERE key IN (SELECT value FROM json_each(?))
-                 AND access IN (SELECT value FROM json_each(?))
+               WHERE key IN (SELECT value FROM json_each(?1))
+                 AND access IN (SELECT value FROM json_each(?2))
                GROUP BY key, category_key
                ORDER BY 1, 2, 4""",
-            [keys, permitted, keys, permitted],
+            [keys, permitted],
         )
         picked = longest_first(grams, {key for key, *_ in known})
         matches = _merge(known, picked)
         if not matches:
             return QueryHints()
         entries = self._all(
-            """SELECT count(DISTINCT e.id), NULL FROM phrases f JOIN entries e ON e.id = f.entry
-               WHERE f.key IN (SELECT value FROM json_each(?1))
-                 AND e.access IN (SELECT value FROM json_each(?2))
+            """SELECT count(DISTINCT entry), NULL FROM phrases
+               WHERE key IN (SELECT value FROM json_each(?1))
+                 AND access IN (SELECT value FROM json_each(?2))
                UNION ALL SELECT * FROM (
-               SELECT DISTINCT NULL, e.title FROM phrases f JOIN entries e ON e.id = f.entry
+               SELECT NULL, e.title FROM phrases f JOIN entries e ON e.id = f.entry
                WHERE f.key IN (SELECT value FROM json_each(?1))
-                 AND e.access IN (SELECT value FROM json_each(?2))
-               ORDER BY e.source LIMIT ?3)""",
+                 AND f.access IN (SELECT value FROM json_each(?2))
+               GROUP BY e.title ORDER BY min(e.source), e.title LIMIT ?3)""",
             [json.dumps(picked), permitted, MAX_TITLES],
         )
         return QueryHints(
@@ -179,9 +232,9 @@ class PassageStore:
         """
         found = self._all(
             """SELECT entry, kind, text FROM (
-                   SELECT f.entry, f.kind, f.text FROM json_each(?1) wanted
-                   JOIN phrases f ON f.key = wanted.value
-                   WHERE f.entry IN (SELECT value FROM json_each(?3))
+                   SELECT f.entry, f.kind, f.text FROM json_each(?1) wanted, json_each(?3) those
+                   JOIN entries e ON e.id = those.value
+                   JOIN phrases f ON f.key = wanted.value AND f.access = e.access AND f.entry = e.id
                    UNION ALL
                    SELECT e.id, 'category', e.category FROM json_each(?3) wanted
                    JOIN entries e ON e.id = wanted.value
@@ -193,11 +246,6 @@ class PassageStore:
         for entry, kind, text in found:
             hints[entry] = (*hints.get(entry, ()), f"{kind}:{text}")
         return hints
-
-    def number(self, source: str) -> int | None:
-        """Return the number of the entry with this source; None if there is none."""
-        found = self._all("SELECT id FROM entries WHERE source = ?", [source])
-        return found[0][0] if found else None
 
     def _all(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         with reading(self._path), self._lock:

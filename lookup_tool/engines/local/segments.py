@@ -60,10 +60,32 @@ class Segments:
         rows = np.flatnonzero(self._entries == where.without_entry)  # they stand together
         return outside(runs, [slice(int(rows[0]), int(rows[-1]) + 1)]) if len(rows) else runs
 
-    def permitted(self, rows: Iterable[int], where: Where) -> list[int]:
-        """Return those of some rows that a search may see."""
-        slices = self.slices(where)
-        return [row for row in rows if any(part.start <= row < part.stop for part in slices)]
+    def rows(self, numbers: Iterable[int], groups: frozenset[str]) -> NDArray[np.int64]:
+        """Return the rows with these numbers among those that some groups may see.
+
+        A number that leads to none is left out.
+        """
+        starts, before = self._runs(groups)
+        given = np.fromiter(numbers, dtype=np.int64)
+        given = given[(given >= 0) & (given < before[-1])]
+        run = before.searchsorted(given, side="right") - 1
+        return starts[run] + given - before[run]
+
+    def numbers(self, rows: NDArray[np.int64], groups: frozenset[str]) -> NDArray[np.int64]:
+        """Number rows that some groups may see as if no other row were there, from 0 on."""
+        starts, before = self._runs(groups)
+        run = starts.searchsorted(rows, side="right") - 1
+        return before[run] + rows - starts[run]
+
+    def _runs(self, groups: frozenset[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first row of each permitted run, and how many permitted ones are before it.
+
+        The latter ends with the number of all of them.
+        """
+        slices = self.slices(Where(groups))
+        starts = np.array([part.start for part in slices], dtype=np.int64)
+        lengths = [part.stop - part.start for part in slices]
+        return starts, np.cumsum([0, *lengths], dtype=np.int64)
 
 
 def outside(slices: Iterable[slice], holes: Iterable[slice]) -> list[slice]:

@@ -36,7 +36,7 @@ from lookup_tool.engines.local.vectors import VectorIndex, VectorSearch
 from lookup_tool.errors import KnowledgeDamagedError, KnowledgeNotFoundError
 from lookup_tool.schema import Thresholds
 
-FORMAT = 4
+FORMAT = 5
 
 QUANTIZED = "quantized.faiss"
 

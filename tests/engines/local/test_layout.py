@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lookup_tool.documents.entries import Problems
-from lookup_tool.engines.local.layout import Layout, only_usable, own_sources
+from lookup_tool.engines.local.layout import Layout, only_usable
 from lookup_tool.engines.local.segments import Segment
 from lookup_tool.errors import EmbeddingError
 from lookup_tool.schema import Access, LoadProblem, Passage, PreparedEntry
@@ -30,12 +30,8 @@ ENTRIES = [
 ]
 
 
-def laid_out(entries: list[PreparedEntry]) -> Layout:
-    return Layout(entries, own_sources(entries))
-
-
 def test_rows_are_sorted_by_access_category_and_entry() -> None:
-    layout = laid_out(ENTRIES)
+    layout = Layout(ENTRIES)
 
     assert [p.text for p in layout.passages()] == ["e0", "a0", "a1", "d0", "d1", "d2", "b0"]
     assert layout.row_entries().tolist() == [4, 0, 0, 3, 3, 3, 1]
@@ -55,28 +51,25 @@ def test_rows_are_sorted_by_access_category_and_entry() -> None:
 
 
 def test_sections_are_numbered_in_the_order_of_their_sources_public_ones_first() -> None:
-    assert laid_out(ENTRIES).row_sections().tolist() == [5, 0, 1, 2, 3, 4, 6]
+    assert Layout(ENTRIES).row_sections().tolist() == [5, 0, 1, 2, 3, 4, 6]
 
 
-def test_a_section_with_the_source_of_an_entry_gets_another_one_and_public_ones_come_first() -> (
-    None
-):
-    entries = [
-        entry("a", "restricted", "section", access=STAFF),
-        entry("a#1", "public"),
-    ]
+def test_sections_of_equal_source_keep_apart_and_in_order_whatever_lies_between() -> None:
+    seen = [entry("a", "0", "1", access=STAFF), entry("a", "2", "3"), entry("a#1", "4")]
+    hidden = [entry("a", "5", "6", access=frozenset({"board"})), entry("a#2", access=frozenset())]
 
-    named = own_sources(entries)
+    alone = Layout(seen).row_sections().tolist()
+    beside = Layout([hidden[0], *seen, hidden[1]]).row_sections().tolist()
 
-    assert [[p.source for p in those] for those in named] == [["a", "a#1~2"], ["a#1"]]
-    assert named[1] is entries[1].passages
+    assert alone == [0, 1, 2, 3, 4]
+    assert beside == [0, 1, 2, 3, 4, 5, 6]
 
 
 def test_what_has_no_vector_is_left_out_named_and_marked_in_its_entry_only() -> None:
     problems = Problems()
     usable = np.array([True, True, False, True, False, True, True])
 
-    layout = only_usable(laid_out(ENTRIES), usable, problems, "model")
+    layout = only_usable(Layout(ENTRIES), usable, problems, "model")
 
     assert [(p.text, p.joint) for p in layout.passages()] == [
         ("e0", ""),
@@ -101,4 +94,4 @@ def test_what_has_no_vector_is_left_out_named_and_marked_in_its_entry_only() -> 
 
 def test_a_build_without_any_vector_is_refused() -> None:
     with pytest.raises(EmbeddingError, match="no usable vector for any of 7 passages"):
-        only_usable(laid_out(ENTRIES), np.zeros(7, dtype=np.bool_), Problems(), "model")
+        only_usable(Layout(ENTRIES), np.zeros(7, dtype=np.bool_), Problems(), "model")

@@ -103,7 +103,22 @@ def test_a_term_in_the_heading_counts_twice() -> None:
 def test_rows_with_a_phrase_have_all_of_its_terms(
     lexical: LexicalIndex, text: str, rows: list[int]
 ) -> None:
-    assert lexical.rows_with(text).tolist() == rows
+    assert lexical.rows_with(text, [EVERYTHING]).tolist() == rows
+
+
+@pytest.mark.parametrize(
+    ("slices", "rows"),
+    [
+        pytest.param([slice(0, 1), slice(2, 4)], [0, 2], id="all of them"),
+        pytest.param([slice(1, 3)], [2], id="one of them"),
+        pytest.param([slice(1, 2), slice(3, 4)], [], id="none of them"),
+        pytest.param([], [], id="nothing"),
+    ],
+)
+def test_rows_with_a_phrase_are_those_that_may_be_seen(
+    lexical: LexicalIndex, slices: list[slice], rows: list[int]
+) -> None:
+    assert lexical.rows_with("paid leave", slices).tolist() == rows
 
 
 WORDS = ("the", "often", "often", "often", "often", "some", "some", "rare", "once")

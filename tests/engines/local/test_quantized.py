@@ -139,12 +139,28 @@ def test_what_is_narrow_or_wide_is_searched_exactly(
         assert found[1].tolist() == expected[1].tolist()
 
 
+def test_of_rows_that_are_nothing_like_the_query_the_first_are_found_with_codes_too(
+    vectors: NDArray[np.float32],
+) -> None:
+    one_side = vectors[:PUBLIC].copy()
+    one_side[:, 0] = np.abs(one_side[:, 0])
+    query = np.zeros(one_side.shape[1], dtype=np.float32)
+    query[0] = -1.0
+    coded = QuantizedRows.build(one_side)
+    parts = Segments([Segment(None, None, 0, PUBLIC)], np.zeros(PUBLIC, dtype=np.int32))
+
+    rows, similarities = VectorIndex(one_side, parts, coded).search(query, 5, Where())
+
+    assert coded.candidates(query, 5) is not None
+    assert (rows.tolist(), similarities.tolist()) == ([0, 1, 2, 3, 4], [0.0] * 5)
+
+
 def test_equal_vectors_give_equal_codes_and_equal_results(
     vectors: NDArray[np.float32], quantized: QuantizedRows, tmp_path: Path
 ) -> None:
     quantized.save(tmp_path / "one")
     QuantizedRows.build(vectors[:PUBLIC].copy()).save(tmp_path / "two")
-    loaded = QuantizedRows.load(tmp_path / "two")
+    loaded = QuantizedRows.load(tmp_path / "two", PUBLIC, vectors.shape[1])
     one, two, again = (likely(each, vectors[5], 50) for each in (quantized, loaded, loaded))
 
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()

@@ -72,26 +72,71 @@ def test_a_filtered_search_equals_brute_force(drawn: Drawn) -> None:
         if category is None or segment.category == category
         for row in range(segment.start, segment.stop)
     ]
-    cosines = np.clip(vectors.astype(np.float64) @ query.astype(np.float64), 0, 1)
+    cosines = np.clip(vectors.astype(np.float64) @ query.astype(np.float64), 0, 1).round(6)
 
     rows, similarities = searched.search(query, k, Where(frozenset({"a"}), category))
 
-    best = sorted((float(cosines[row]) for row in permitted), reverse=True)[:k]
-    found = list(zip((-similarities).tolist(), rows.tolist(), strict=True))
-    assert similarities.tolist() == pytest.approx(best, abs=1e-6)
-    assert similarities.tolist() == pytest.approx(cosines[rows].tolist(), abs=1e-6)
-    assert set(rows.tolist()) <= set(permitted)
-    assert found == sorted(set(found))
+    assert rows.tolist() == sorted(permitted, key=lambda row: (-cosines[row], row))[:k]
+    assert similarities.tolist() == cosines[rows].tolist()
 
 
 @pytest.mark.parametrize("k", [1, 5, 299, 300, 301])
-def test_of_equal_vectors_the_first_rows_are_found(k: int) -> None:
-    equal = index(*[0.6] * 300)
-
-    rows, similarities = equal.search(X, k, EVERYTHING)
+@pytest.mark.parametrize(
+    ("products", "similarity"),
+    [
+        pytest.param([0.6] * 300, 0.6, id="equal"),
+        pytest.param([0.6 + n * 1e-9 for n in range(300)], 0.6, id="but for the last digits"),
+        pytest.param([-0.9 + n / 400 for n in range(300)], 0.0, id="negative"),
+        pytest.param([n * 1e-9 for n in range(300)], 0.0, id="next to zero"),
+    ],
+)
+def test_of_rows_with_equal_similarity_the_first_are_found(
+    products: list[float], similarity: float, k: int
+) -> None:
+    rows, similarities = index(*products).search(X, k, EVERYTHING)
 
     assert rows.tolist() == list(range(min(k, 300)))
-    assert set(similarities.tolist()) == {0.6}
+    assert set(similarities.tolist()) == {similarity}
+
+
+def test_a_few_good_rows_come_before_the_first_of_many_that_are_nothing_like_it() -> None:
+    rows, similarities = index(*[-0.5] * 200, 0.3, *[-0.1] * 200, 0.4).search(X, 4, EVERYTHING)
+
+    assert (rows.tolist(), similarities.tolist()) == ([401, 200, 0, 1], [0.4, 0.3, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("dimension", [3, 24, 255, 384])
+def test_the_similarity_of_a_row_does_not_depend_on_the_rows_beside_it(dimension: int) -> None:
+    vectors = np.random.default_rng(1).standard_normal((400, dimension), dtype=np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    query = vectors[0]
+
+    alone = [float(similarities(vectors[row : row + 1], query)[0]) for row in range(400)]
+
+    for size in (2, 3, 5, 400):
+        for start in range(0, 401 - size, 7):
+            rows = slice(start, start + size)
+            assert similarities(vectors[rows], query).tolist() == alone[rows]
+
+
+@pytest.mark.parametrize("k", [1, 7, 40])
+def test_rows_that_may_not_be_seen_change_nothing_wherever_they_lie(k: int) -> None:
+    rng = np.random.default_rng(k)
+    points = rng.integers(-2, 3, (240, 8)).astype(np.float64)
+    points[:, 0] += 0.5  # no zero vector
+    units = (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
+    b = frozenset({"b"})
+    parts = [
+        Segment(access, None, start, start + 20)
+        for start, access in zip(range(0, 240, 20), (None, A, b) * 4, strict=True)
+    ]
+    seen = [row for part in parts if part.access != A for row in range(part.start, part.stop)]
+    beside, alone = over(units, *parts), over(units[seen], Segment(None, None, 0, len(seen)))
+    for query in units:
+        expected, found = alone.search(query, k, EVERYTHING), beside.search(query, k, Where(b))
+
+        assert found[0].tolist() == [seen[row] for row in expected[0]]
+        assert found[1].tolist() == expected[1].tolist()
 
 
 def test_ties_across_slices_go_by_row() -> None:
@@ -159,7 +204,7 @@ def test_a_run_of_rows_has_the_similarity_of_its_mean(
 
     means = unit_means(rows, [slice(1, len(rows) - 1), slice(0, 1), slice(0, 0)])
 
-    assert similarities(means @ X).tolist() == [similarity, 0.0, 0.0]
+    assert similarities(means, X).tolist() == [similarity, 0.0, 0.0]
     assert np.linalg.norm(means, axis=1) == pytest.approx([float(means[0].any()), 1.0, 0.0])
 
 
