@@ -171,12 +171,12 @@ def _opened(
     with ExitStack() as settings:
         if base.quantized:
             for name, value in {
-                "build.QUANTIZED_FROM": 8,
-                "quantized._FEWEST": 6,
-                "quantized._OVERSAMPLED": 2,
-                "quantized._LARGEST_SHARE": 1.0,
+                "indexing.build.QUANTIZED_FROM": 8,
+                "engines.local.quantized._FEWEST": 6,
+                "engines.local.quantized._OVERSAMPLED": 2,
+                "engines.local.quantized._LARGEST_SHARE": 1.0,
             }.items():
-                settings.enter_context(patch(f"lookup_tool.knowledge.{name}", value))
+                settings.enter_context(patch(f"lookup_tool.{name}", value))
         embedder = base.embedder if into is None else "wordllama"
         with KnowledgeBase.from_documents(documents, into=into, embedder=embedder) as knowledge:
             yield knowledge
