@@ -33,12 +33,13 @@ from lookup_tool.commands.evaluate import METRICS_HELP, evaluate
 from lookup_tool.commands.sync import check, sync
 from lookup_tool.commands.traces import trace_app
 from lookup_tool.config import LookupConfig, LookupContext
-from lookup_tool.contracts import LookupResult
+from lookup_tool.contracts import LookupResult, RetrievalTrace
 from lookup_tool.embeddings import DEFAULT
 from lookup_tool.errors import ConfigurationError, LookupToolError
 from lookup_tool.graph.app import build_lookup_graph, open_traces
 from lookup_tool.knowledge.base import KnowledgeBase
 from lookup_tool.server import mcp
+from lookup_tool.traces import TraceStore
 
 app = typer.Typer(
     help="Answers from your documents with evidence, or says plainly that there is none.",
@@ -124,11 +125,12 @@ def ask(  # noqa: PLR0913 - the options of one command
         graph = build_lookup_graph(knowledge, traces=store)
         context = LookupContext(groups=tuple(group or ()))
         result: LookupResult = graph.invoke({"query": query}, context=context)["result"]
+        if as_json:
+            typer.echo(json.dumps(result.model_dump(mode="json"), ensure_ascii=False, indent=2))
+        else:
+            _print_result(result, blocks)
         store.close()
-    if as_json:
-        typer.echo(json.dumps(result.model_dump(mode="json"), ensure_ascii=False, indent=2))
-    else:
-        _print_result(result, store.url, blocks)
+    _print_recorded(result.retrieval_trace, store, quiet=as_json)
     if result.evidence_status == "unavailable":
         error = result.retrieval_trace.error
         raise ConfigurationError(f"the lookup failed ({error}); run it again with --debug")
@@ -199,9 +201,8 @@ def graph() -> None:
         typer.echo(build_lookup_graph(knowledge).get_graph().draw_mermaid())
 
 
-def _print_result(result: LookupResult, traces: str, blocks: int) -> None:
+def _print_result(result: LookupResult, blocks: int) -> None:
     """Print a result for a reader: what was found, then how."""
-    trace = result.retrieval_trace
     color = {"sufficient": "green", "weak": "yellow", "unavailable": "red"}.get(
         result.evidence_status, "magenta"
     )
@@ -221,10 +222,15 @@ def _print_result(result: LookupResult, traces: str, blocks: int) -> None:
         out.print(f"and {more} more; show them with --blocks {len(result.evidence_blocks)}")
     for line in _history(result):
         out.print(Text(line))
-    if trace.record_error:
-        err.print(Text(f"not recorded: {trace.record_error}", style="red"))
-    else:
-        out.print(Text(f"trace: row {trace.invocation_id} in {traces}"))
+
+
+def _print_recorded(trace: RetrievalTrace, store: TraceStore, *, quiet: bool) -> None:
+    """Say where the trace row is, or why there is none; `quiet`, the latter alone."""
+    if trace.record_error or store.lost:
+        why = trace.record_error or "it was locked for as long as this command could wait"
+        err.print(Text(f"not recorded in {store.url}: {why}; --debug tells more", style="red"))
+    elif not quiet:
+        out.print(Text(f"trace: row {trace.invocation_id} in {store.url}"))
 
 
 def _history(result: LookupResult) -> Iterator[str]:
