@@ -37,7 +37,7 @@ from lookup_tool.commands.evaluate import METRICS_HELP, evaluate
 from lookup_tool.commands.sync import check, sync
 from lookup_tool.commands.traces import trace_app
 from lookup_tool.config import LookupConfig, LookupContext
-from lookup_tool.contracts import LookupResult
+from lookup_tool.contracts import LookupResult, RetrievalTrace
 from lookup_tool.documents.prepared import access_by_default
 from lookup_tool.embedders.embedder import DEFAULT
 from lookup_tool.errors import ConfigurationError, LookupToolError
@@ -45,6 +45,7 @@ from lookup_tool.graph.app import build_lookup_graph, open_traces
 from lookup_tool.knowledge_base import KnowledgeBase
 from lookup_tool.schema import Access
 from lookup_tool.server import mcp
+from lookup_tool.traces import TraceStore
 
 app = typer.Typer(
     help="Answers from your documents with evidence, or says plainly that there is none.",
@@ -136,11 +137,12 @@ def ask(  # noqa: PLR0913 - the options of one command
         graph = build_lookup_graph(knowledge, traces=store)
         context = LookupContext(groups=tuple(group or ()))
         result: LookupResult = graph.invoke({"query": query}, context=context)["result"]
+        if as_json:
+            print_json(result.model_dump(mode="json"))
+        else:
+            _print_result(result, blocks)
         store.close()
-    if as_json:
-        print_json(result.model_dump(mode="json"))
-    else:
-        _print_result(result, store.url, blocks)
+    _print_recorded(result.retrieval_trace, store, quiet=as_json)
     if result.evidence_status == "unavailable":
         error = result.retrieval_trace.error
         raise ConfigurationError(f"the lookup failed ({error}); run it again with --debug")
@@ -216,9 +218,8 @@ def _readers(access: Access) -> str:
     return "everybody" if access is None else ", ".join(sorted(access)) or "nobody"
 
 
-def _print_result(result: LookupResult, traces: str, blocks: int) -> None:
+def _print_result(result: LookupResult, blocks: int) -> None:
     """Print a result for a reader: what was found, then how."""
-    trace = result.retrieval_trace
     color = {"sufficient": "green", "weak": "yellow", "unavailable": "red"}.get(
         result.evidence_status, "magenta"
     )
@@ -238,10 +239,15 @@ def _print_result(result: LookupResult, traces: str, blocks: int) -> None:
         out.say(f"and {more} more; show them with --blocks {len(result.evidence_blocks)}")
     for line in _history(result):
         out.say(line)
-    if trace.record_error:
-        err.say(f"not recorded: {trace.record_error}", "red")
-    else:
-        out.say(f"trace: row {trace.invocation_id} in {traces}")
+
+
+def _print_recorded(trace: RetrievalTrace, store: TraceStore, *, quiet: bool) -> None:
+    """Say where the trace row is, or why there is none; `quiet`, the latter alone."""
+    if trace.record_error or store.lost:
+        why = trace.record_error or "it was locked for as long as this command could wait"
+        err.say(f"not recorded in {store.url}: {why}; --debug tells more", "red")
+    elif not quiet:
+        out.say(f"trace: row {trace.invocation_id} in {store.url}")
 
 
 def _history(result: LookupResult) -> Iterator[str]:

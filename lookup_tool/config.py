@@ -203,7 +203,11 @@ class AssembleConfig(Section):
 
 
 class RecordConfig(Section):
-    """What the trace row keeps."""
+    """What the trace row keeps, and which rows the trace store keeps.
+
+    All rows, by default: other programs may write to the same store, and what they recorded goes
+    only where somebody says so.
+    """
 
     excerpt_chars: int = Field(default=80, ge=0, le=500)
     """Longest excerpt of a block's content; 0 keeps none."""
@@ -213,6 +217,13 @@ class RecordConfig(Section):
 
     redact: Callable[[str], str] | None = None
     """Applied to every query text before it is stored."""
+
+    keep_rows: int | None = Field(default=None, ge=1)
+    """Newest rows of the store that are kept, give or take a thousand; by default all. Older ones
+    are deleted beside the lookups, at the first, and then once an hour or every thousand."""
+
+    keep_days: float | None = Field(default=None, gt=0, le=36_500)
+    """Days that a row of the store is kept; by default for ever."""
 
 
 class LookupConfig(Section):

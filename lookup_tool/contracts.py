@@ -5,15 +5,20 @@ of plain JSON types only and survives a checkpointer. A new field needs a docstr
 field's description in the JSON schema.
 """
 
+import re
+from pathlib import PureWindowsPath
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
 EvidenceStatus = Literal["sufficient", "weak", "no_evidence", "unavailable"]
 RelevanceLevel = Literal["high", "medium", "low", "none"]
 FallbackReason = Literal["filtered_vector_no_evidence", "filtered_vector_low_quality"]
 AttemptOutcome = Literal["accepted", "low_quality", "no_evidence", "error"]
+
+_LOCAL_PATH = re.compile(r"(?:^|[:(])(?=(?:~|\.\.?|[A-Za-z]:)?[/\\])")
+"""Where a path begins in an embedder's name: of a model on this machine, not of one on a hub."""
 
 
 class Contract(BaseModel):
@@ -248,7 +253,16 @@ class RetrievalTrace(Contract):
     """Class of the error that ended the lookup, if one did."""
 
     record_error: str | None = None
-    """Why the trace row could not be written, if it could not."""
+    """Why the trace row could not be written, if it could not: a class and a short text."""
+
+    @field_validator("embedder")
+    @classmethod
+    def _without_folder(cls, name: str) -> str:
+        """Leave out the folder of a model on this machine, which is nobody else's business."""
+        path = _LOCAL_PATH.search(name)
+        return (
+            name if path is None else name[: path.end()] + PureWindowsPath(name[path.end() :]).name
+        )
 
 
 class ScoreContribution(Contract):

@@ -96,3 +96,8 @@ class SourceNotFoundError(KnowledgeError):
 
 class TraceStoreError(LookupToolError):
     """The trace store cannot be opened or written."""
+
+    def __init__(self, message: str, reason: str = "the trace store failed") -> None:
+        super().__init__(message)
+        self.reason = reason
+        """Why, without a path or a URL: what anybody may read."""

@@ -16,7 +16,9 @@ LookupGraph = CompiledStateGraph[LookupState, LookupContext, LookupInput, Lookup
 
 TOOL_NAME = "lookup_knowledge"
 
-_own: WeakKeyDictionary[KnowledgeBase, TraceStore] = WeakKeyDictionary()
+_stores: WeakKeyDictionary[KnowledgeBase, dict[str | None, TraceStore]] = WeakKeyDictionary()
+"""By their URLs; the knowledge base's own under None."""
+
 _opening = threading.Lock()
 
 
@@ -43,18 +45,20 @@ def build_lookup_graph(
 
 
 def open_traces(knowledge: KnowledgeBase, traces: TraceStore | str | None = None) -> TraceStore:
-    """Return the given store, or the one that belongs to the knowledge base.
+    """Return the given store, or the one with the given URL, or the knowledge base's own.
 
-    There is one of these for each opened knowledge base, and it is closed with it. It is opened at
-    the first lookup: where it cannot be written, results say so, and lookups go on.
+    Of the latter two there is one for each opened knowledge base, and it is closed with it. Its own
+    is opened at the first lookup: where it cannot be written, results say so, and lookups go on.
+
+    Raises:
+        TraceStoreError: The URL cannot be used.
     """
     if isinstance(traces, TraceStore):
         return traces
-    if traces is not None:
-        return TraceStore(traces)
     with _opening:
-        if knowledge not in _own:
-            place = IN_MEMORY if knowledge.in_memory else knowledge.path / "traces.sqlite"
-            _own[knowledge] = TraceStore(place, lazy=True)
-            knowledge.at_close(_own[knowledge].close)
-        return _own[knowledge]
+        stores = _stores.setdefault(knowledge, {})
+        if traces not in stores:
+            own = IN_MEMORY if knowledge.in_memory else knowledge.path / "traces.sqlite"
+            stores[traces] = TraceStore(own, lazy=True) if traces is None else TraceStore(traces)
+            knowledge.at_close(stores[traces].close)
+        return stores[traces]

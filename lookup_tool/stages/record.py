@@ -21,18 +21,19 @@ _MAX_HINTS = 20
 def record(
     result: LookupResult, store: TraceStore | None, tool_name: str, config: RecordConfig
 ) -> str | None:
-    """Write the row of one lookup; a failure never costs the answer.
+    """Write the row of one lookup; a failure never costs the answer, nor a delay.
 
     Returns:
-        Why it could not be written; None when it was, or when there is no store.
+        Why it is not written, without a path or a URL, for it goes to whoever asked; the log has
+        the rest. None when it is or will be written, or when there is no store.
     """
     if store is None:
         return None
     try:
         store.record(trace_row(result, tool_name, config))
-    except TraceStoreError as error:
-        logger.warning("the lookup could not be recorded: %s", error)
-        return str(error)
+        store.prune_now_and_then(config.keep_rows, config.keep_days)
+    except TraceStoreError as error:  # which the store has logged
+        return f"{TraceStoreError.__name__}: {error.reason}"
     except Exception as error:  # `redact` is the user's code and may raise anything
         logger.warning("the lookup could not be recorded", exc_info=error)
         return type(error).__name__
