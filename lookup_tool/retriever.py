@@ -15,7 +15,7 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError, field_validator
 
 from lookup_tool.config import EvidenceConfig, LookupConfig, LookupContext, as_groups
 from lookup_tool.contracts import LookupResult
@@ -45,7 +45,7 @@ class LookupRetriever(BaseRetriever):
     """Most documents."""
 
     groups: str | Collection[str] | None = None
-    """Access groups of the caller; none means public entries only."""
+    """Access groups of the caller, a list, a tuple or a set; none means public entries only."""
 
     config: LookupConfig = LookupConfig()
     """Settings; `evidence.max_blocks` is `k` here."""
@@ -54,6 +54,12 @@ class LookupRetriever(BaseRetriever):
     """Store for the trace rows, or its URL; by default the knowledge base's own."""
 
     _lookups: dict[int, Lookup] = PrivateAttr(default_factory=dict)
+
+    @field_validator("groups", mode="before")
+    @classmethod
+    def _readable(cls, groups: object) -> tuple[str, ...]:
+        """Refuse groups that cannot be read before a chain is built with them."""
+        return tuple(sorted(as_groups(groups)))
 
     def model_post_init(self, context: Any, /) -> None:
         """Open the trace store once, also for copies with other fields."""
@@ -92,8 +98,7 @@ class LookupRetriever(BaseRetriever):
             raise ConfigurationError(
                 f"the retriever needs a query, a string; it got {type(query).__name__}"
             )
-        caller = as_groups(self.groups if groups is None else groups)
-        context = LookupContext(groups=tuple(sorted(caller)))
+        context = LookupContext(groups=tuple(as_groups(self.groups if groups is None else groups)))
         result = self._lookup(self.k if k is None else k)(query, lambda: context, callbacks)
         if result.evidence_status == "unavailable":
             trace = result.retrieval_trace
