@@ -94,6 +94,11 @@ class RetrievalConfig(Section):
     evidence_floor: float | None = Field(default=None, ge=0, le=1)
     """Similarity under which a candidate is not evidence; by default the knowledge base's own."""
 
+    threads: int = Field(default=32, ge=1, le=1000)
+    """Awaited lookups (`ainvoke`) of one tool at once, each in a thread that is not the
+    application's. Half of the calls that an embedder gets at once, so that a slow one leaves room
+    for other tools."""
+
 
 class EvidenceConfig(Section):
     """What becomes evidence."""

@@ -4,7 +4,6 @@ A miss is an empty list. A lookup that failed raises: a chain must not take an o
 found".
 """
 
-import asyncio
 from collections.abc import Collection
 from typing import Any
 
@@ -23,6 +22,7 @@ from lookup_tool.errors import ConfigurationError, LookupUnavailableError
 from lookup_tool.graph.app import open_traces
 from lookup_tool.graph.lookup import Lookup
 from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.threads import threads_of
 from lookup_tool.traces import TraceStore
 
 NAME = "lookup_retriever"
@@ -85,7 +85,8 @@ class LookupRetriever(BaseRetriever):
         groups: str | Collection[str] | None = None,
     ) -> list[Document]:
         callbacks = run_manager.get_sync().get_child()
-        return await asyncio.to_thread(self._documents, query, k, groups, callbacks)
+        threads = threads_of(self.knowledge, f"await {NAME}", self.config.retrieval.threads)
+        return await threads.run(self._documents, query, k, groups, callbacks)
 
     def _documents(
         self,

@@ -4,7 +4,6 @@ What the model sees is text, or search results. The result contract is the messa
 plain JSON types. Nothing that goes wrong inside ends an agent's run: it becomes `unavailable`.
 """
 
-import asyncio
 from typing import Any, get_args
 
 from langchain_core.tools import StructuredTool
@@ -25,6 +24,7 @@ from lookup_tool.graph.app import TOOL_NAME, open_traces
 from lookup_tool.graph.lookup import Lookup
 from lookup_tool.graph.progress import ReportingContext
 from lookup_tool.knowledge.base import KnowledgeBase
+from lookup_tool.threads import threads_of
 from lookup_tool.traces import TraceStore
 
 DESCRIPTION = (
@@ -83,7 +83,9 @@ def create_lookup_tool(  # noqa: PLR0913 - the options of the one way in
             f"unknown content_format {content_format!r}: use {' or '.join(get_args(ContentFormat))}"
         )
     who = who_asks(groups)
-    lookup = Lookup(knowledge, config or LookupConfig(), open_traces(knowledge, traces), name)
+    settings = config or LookupConfig()
+    lookup = Lookup(knowledge, settings, open_traces(knowledge, traces), name)
+    threads = threads_of(knowledge, f"await {name}", settings.retrieval.threads)
 
     def look_up(query: str, given: object) -> tuple[Content, dict[str, Any]]:
         # Agents inject it; anything else under its name comes from a caller and says nothing.
@@ -103,7 +105,7 @@ def create_lookup_tool(  # noqa: PLR0913 - the options of the one way in
         query: str,
         runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]
     ) -> tuple[Content, dict[str, Any]]:
-        return await asyncio.to_thread(look_up, query, runtime)
+        return await threads.run(look_up, query, runtime)
 
     return StructuredTool.from_function(
         func=call,

@@ -56,6 +56,7 @@ BOUNDS: list[tuple[type[Section], str, tuple[Any, Any], tuple[Any, Any]]] = [
     (RetrievalConfig, "lexical_candidates", (-1, 0), (1000, 1001)),
     (RetrievalConfig, "reference_threshold", (-1e-9, 0.0), (1.0, 1.000001)),
     (RetrievalConfig, "evidence_floor", (-1e-9, 0.0), (1.0, 1.000001)),
+    (RetrievalConfig, "threads", (0, 1), (1000, 1001)),
     (EvidenceConfig, "max_blocks", (0, 1), (100, 101)),
     (PackConfig, "budget", (0, 1), (None, None)),
     (AssembleConfig, "high", (-1e-9, 0.0), (1.0, 1.000001)),

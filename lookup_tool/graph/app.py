@@ -34,6 +34,9 @@ def build_lookup_graph(
     the thread, and the first events of a turn, before its first node has run, hold what the turn
     before has left: give every caller threads of their own.
 
+    LangGraph runs the nodes of an awaited run in the event loop's default executor. Where an
+    embedder is slow, await the tool, which has threads of its own, or give the loop a larger one.
+
     Args:
         knowledge: Where to look.
         config: Settings; by default what we ship.
