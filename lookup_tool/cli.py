@@ -36,7 +36,7 @@ from lookup_tool.commands.console import (
 from lookup_tool.commands.evaluate import METRICS_HELP, evaluate
 from lookup_tool.commands.sync import check, sync
 from lookup_tool.commands.traces import trace_app
-from lookup_tool.config import LookupConfig, LookupContext
+from lookup_tool.config import LookupConfig, LookupContext, as_groups
 from lookup_tool.contracts import LookupResult, RetrievalTrace
 from lookup_tool.documents.prepared import access_by_default
 from lookup_tool.embedders.embedder import DEFAULT
@@ -135,7 +135,7 @@ def ask(  # noqa: PLR0913 - the options of one command
     with KnowledgeBase.open(kb) as knowledge:
         store = open_traces(knowledge, traces)
         graph = build_lookup_graph(knowledge, traces=store)
-        context = LookupContext(groups=tuple(group or ()))
+        context = LookupContext(groups=tuple(as_groups(group)))
         result: LookupResult = graph.invoke({"query": query}, context=context)["result"]
         if as_json:
             print_json(result.model_dump(mode="json"))
@@ -195,7 +195,7 @@ def show(
     Example: `lookup-tool show hr/annual-leave.md --kb kb`
     """
     with KnowledgeBase.open(kb) as knowledge:
-        entry = knowledge.read(source, frozenset(group or ()))
+        entry = knowledge.read(source, as_groups(group))
     out.say(entry.title, "bold")
     out.say(f"{entry.source}  category: {entry.category or 'none'}", "dim")
     heading: tuple[str, ...] = ()

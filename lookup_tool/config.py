@@ -5,14 +5,16 @@ ship. Change a section by name:
 `LookupConfig(retrieval=RetrievalConfig(reference_threshold=0.5))`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 PUBLIC = "public"
 """Stands for everybody where access groups are named; no group can be called so."""
+
+from lookup_tool.errors import ConfigurationError
 
 
 class Section(BaseModel):
@@ -120,6 +122,11 @@ class RetrievalConfig(Section):
 
     evidence_floor: float | None = Field(default=None, ge=0, le=1)
     """Similarity under which a candidate is not evidence; by default the knowledge base's own."""
+
+    threads: int = Field(default=32, ge=1, le=1000)
+    """Awaited lookups (`ainvoke`) of one tool at once, each in a thread that is not the
+    application's. Half of the calls that an embedder gets at once, so that a slow one leaves room
+    for other tools."""
 
 
 class EvidenceConfig(Section):
@@ -241,32 +248,87 @@ class LookupConfig(Section):
     record: RecordConfig = RecordConfig()
 
 
+def as_groups(groups: object) -> frozenset[str]:
+    """Read access groups from a list, a tuple or a set of names, one name, or None.
+
+    White space around a name is no part of it.
+
+    Raises:
+        ConfigurationError: It is something else, or a name is empty; a caller whose groups cannot
+            be read is not let in.
+    """
+    if groups is None:
+        return frozenset()
+    if isinstance(groups, str):
+        groups = (groups,)
+    if not isinstance(groups, (list, tuple, set, frozenset)):
+        raise ConfigurationError(
+            f"access groups must be a list, a tuple or a set of names, not {type(groups).__name__}"
+        )
+    names = cast("Iterable[object]", groups)
+    return frozenset(_group(name) for name in names)
+
+
+def _group(name: object) -> str:
+    stripped = name.strip() if isinstance(name, str) else ""
+    if not stripped:
+        kind = "an empty one" if isinstance(name, str) else f"a {type(name).__name__}"
+        raise ConfigurationError(f"an access group must be a name, not {kind}")
+    return stripped
+
+
 @dataclass(frozen=True)
 class LookupContext:
     """Who asks; comes from the application, never from the model."""
 
     groups: tuple[str, ...] = ()
-    """Access groups of the caller; none means public entries only."""
+    """Access groups of the caller, in order; none means public entries only."""
 
-
-def as_groups(groups: object) -> frozenset[str]:
-    """Read access groups from a collection, one name, or None.
-
-    Raises:
-        TypeError: It is something else; a caller whose groups cannot be read is not let in.
-    """
-    if groups is None:
-        return frozenset()
-    if isinstance(groups, str):
-        return frozenset({groups.strip()})
-    if not isinstance(groups, Iterable):
-        raise TypeError(f"access groups must be a collection of names, not {type(groups).__name__}")
-    names = cast("Iterable[object]", groups)
-    return frozenset(name.strip() for name in names if isinstance(name, str))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "groups", tuple(sorted(as_groups(self.groups))))
 
 
 def groups_of(context: object) -> frozenset[str]:
-    """Read the caller's groups from a run's context, an object or a mapping; else none."""
+    """Read the caller's groups from a run's context, an object or a mapping; else none.
+
+    Raises:
+        ConfigurationError: It has `groups`, and they cannot be read.
+    """
     if isinstance(context, Mapping):
         return as_groups(cast("Mapping[str, object]", context).get("groups"))
-    return as_groups(getattr(context, "groups", None))
+    # A property that fails is not a missing one: it raises here.
+    has_groups = hasattr(context, "groups") or hasattr(type(context), "groups")
+    return as_groups(cast("Any", context).groups) if has_groups else frozenset()
+
+
+Groups = Collection[str] | Callable[[Any], Collection[str]]
+"""Access groups, or a function of a run's runtime that returns them."""
+
+WhoAsks = Callable[[Any], LookupContext]
+"""Says from LangGraph's `Runtime` or `ToolRuntime` who asks; from None outside a run."""
+
+
+def who_asks(groups: Groups | None = None) -> WhoAsks:
+    """Return a function that says who asks, from what the application has given.
+
+    Args:
+        groups: The caller's, or a function of the runtime that returns them; by default those of
+            the runtime's context.
+
+    Raises:
+        ConfigurationError: The groups cannot be read; from a function, when it is called.
+    """
+    if groups is None:
+        return caller_of
+    if callable(groups):
+        return lambda runtime: LookupContext(groups=tuple(as_groups(groups(runtime))))
+    caller = LookupContext(groups=tuple(as_groups(groups)))
+    return lambda runtime: caller
+
+
+def caller_of(runtime: Any) -> LookupContext:
+    """Return who asks as the runtime's context says it, which the application has set."""
+    context = getattr(runtime, "context", None)
+    if isinstance(context, LookupContext):
+        return context
+    return LookupContext(groups=tuple(groups_of(context)))

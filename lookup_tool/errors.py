@@ -68,6 +68,16 @@ class KnowledgeChangedError(KnowledgeError):
         super().__init__(path, "changed while the lookup was interrupted; ask again")
 
 
+class CallerChangedError(LookupToolError):
+    """A lookup that was interrupted goes on for somebody else than it was begun for."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the lookup was begun for a caller with other access groups; ask again, in a thread "
+            "of this caller's own"
+        )
+
+
 class KnowledgeBusyError(KnowledgeError):
     """Another process is writing this knowledge base."""
 

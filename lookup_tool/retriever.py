@@ -4,7 +4,6 @@ A miss is an empty list. A lookup that failed raises: a chain must not take an o
 found".
 """
 
-import asyncio
 from collections.abc import Collection
 from typing import Any
 
@@ -15,7 +14,7 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError, field_validator
 
 from lookup_tool.config import EvidenceConfig, LookupConfig, LookupContext, as_groups
 from lookup_tool.contracts import LookupResult
@@ -23,6 +22,7 @@ from lookup_tool.errors import ConfigurationError, LookupUnavailableError
 from lookup_tool.graph.app import open_traces
 from lookup_tool.graph.lookup import Lookup
 from lookup_tool.knowledge_base import KnowledgeBase
+from lookup_tool.threads import threads_of
 from lookup_tool.traces import TraceStore
 
 NAME = "lookup_retriever"
@@ -45,7 +45,7 @@ class LookupRetriever(BaseRetriever):
     """Most documents."""
 
     groups: str | Collection[str] | None = None
-    """Access groups of the caller; none means public entries only."""
+    """Access groups of the caller, a list, a tuple or a set; none means public entries only."""
 
     config: LookupConfig = LookupConfig()
     """Settings; `evidence.max_blocks` is `k` here."""
@@ -54,6 +54,12 @@ class LookupRetriever(BaseRetriever):
     """Store for the trace rows, or its URL; by default the knowledge base's own."""
 
     _lookups: dict[int, Lookup] = PrivateAttr(default_factory=dict)
+
+    @field_validator("groups", mode="before")
+    @classmethod
+    def _readable(cls, groups: object) -> tuple[str, ...]:
+        """Refuse groups that cannot be read before a chain is built with them."""
+        return tuple(sorted(as_groups(groups)))
 
     def model_post_init(self, context: Any, /) -> None:
         """Open the trace store once, also for copies with other fields."""
@@ -79,7 +85,8 @@ class LookupRetriever(BaseRetriever):
         groups: str | Collection[str] | None = None,
     ) -> list[Document]:
         callbacks = run_manager.get_sync().get_child()
-        return await asyncio.to_thread(self._documents, query, k, groups, callbacks)
+        threads = threads_of(self.knowledge, f"await {NAME}", self.config.retrieval.threads)
+        return await threads.run(self._documents, query, k, groups, callbacks)
 
     def _documents(
         self,
@@ -92,8 +99,7 @@ class LookupRetriever(BaseRetriever):
             raise ConfigurationError(
                 f"the retriever needs a query, a string; it got {type(query).__name__}"
             )
-        caller = as_groups(self.groups if groups is None else groups)
-        context = LookupContext(groups=tuple(sorted(caller)))
+        context = LookupContext(groups=tuple(as_groups(self.groups if groups is None else groups)))
         result = self._lookup(self.k if k is None else k)(query, lambda: context, callbacks)
         if result.evidence_status == "unavailable":
             trace = result.retrieval_trace

@@ -4,13 +4,19 @@ It looks into the knowledge base that `LOOKUP_KB` names; without that, where the
 in a clone, into the example handbook, which is built at the first run. Nothing is opened at import,
 where the server draws the graph. A module of the package, not a file: any `langgraph.json` can name
 it.
+
+Whoever reaches the server writes a run's context, so that decides nothing about access: groups are
+those of the operator, `LOOKUP_GROUPS`, and of the user that the server has authenticated.
 """
 
 import os
 import threading
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+from langchain_core.runnables import ensure_config
+
+from lookup_tool.config import as_groups, groups_of
 from lookup_tool.errors import ConfigurationError
 from lookup_tool.graph.app import build_lookup_graph
 from lookup_tool.knowledge_base import KnowledgeBase
@@ -21,6 +27,10 @@ _REFRESH = 5.0
 
 _HANDBOOK = Path("examples", "handbook").absolute()
 _GIVEN = os.environ.get("LOOKUP_KB")
+_OPERATORS = as_groups(
+    [name for name in os.environ.get("LOOKUP_GROUPS", "").split(",") if name.strip()]
+)
+_TRUSTS_CONTEXT = os.environ.get("LOOKUP_TRUST_CONTEXT") == "1"
 PATH = Path(_GIVEN or Path(".demo", "handbook").absolute())
 
 
@@ -47,8 +57,25 @@ def _open() -> KnowledgeBase:
     return KnowledgeBase.open(PATH, refresh_every=_REFRESH)
 
 
+def groups_on_server(runtime: Any) -> frozenset[str]:
+    """Return the access groups of the operator and of the authenticated user.
+
+    To try things, `LOOKUP_TRUST_CONTEXT=1` adds those that the request's own context names.
+
+    Args:
+        runtime: That of the run or of the tool; None outside a run.
+
+    Raises:
+        ConfigurationError: Some cannot be read.
+    """
+    # The server writes this key itself, and takes it out of what a client sends.
+    user = ensure_config().get("configurable", {}).get("langgraph_auth_user")
+    said = getattr(runtime, "context", None) if _TRUSTS_CONTEXT else None
+    return _OPERATORS | groups_of(user) | groups_of(said)
+
+
 knowledge = cast("KnowledgeBase", OpenedAtFirstUse())
 traces = TraceStore(PATH / "traces.sqlite", lazy=True)
-_machine = build_lookup_graph(knowledge, traces=traces)
+_machine = build_lookup_graph(knowledge, traces=traces, groups=groups_on_server)
 graph = _machine.copy({"output_channels": _machine.stream_channels})
 """The server streams the output alone: here that is what every stage writes."""

@@ -11,7 +11,7 @@ from langgraph.graph.state import CompiledStateGraph
 from lookup_tool.config import LookupContext
 from lookup_tool.errors import MissingExtraError
 from lookup_tool.graph.app import TOOL_NAME
-from lookup_tool.studio import knowledge, traces
+from lookup_tool.studio import groups_on_server, knowledge, traces
 from lookup_tool.tool import create_lookup_tool
 
 NOTICE = (
@@ -75,6 +75,6 @@ def build_agent(model: str | None = None) -> CompiledStateGraph[Any, LookupConte
         raise MissingExtraError("The agent in Studio", "agents") from error
     return create_agent(
         init_chat_model(model) if model else ScriptedModel(),
-        tools=[create_lookup_tool(knowledge, traces=traces)],
+        tools=[create_lookup_tool(knowledge, traces=traces, groups=groups_on_server)],
         context_schema=LookupContext,
     )

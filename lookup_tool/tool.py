@@ -4,15 +4,19 @@ What the model sees is text, or search results. The result contract is the messa
 plain JSON types. Nothing that goes wrong inside ends an agent's run: it becomes `unavailable`.
 """
 
-import asyncio
-from collections.abc import Callable, Collection
 from typing import Any, get_args
 
 from langchain_core.tools import StructuredTool
 from langgraph.prebuilt import ToolRuntime
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lookup_tool.config import LookupConfig, LookupContext, as_groups, groups_of
+from lookup_tool.config import (
+    Groups,
+    LookupConfig,
+    LookupContext,
+    WhoAsks,
+    who_asks,
+)
 from lookup_tool.content import Content, ContentFormat, content_of
 from lookup_tool.conversation import already_asked, as_repeated
 from lookup_tool.errors import ConfigurationError
@@ -20,6 +24,7 @@ from lookup_tool.graph.app import TOOL_NAME, open_traces
 from lookup_tool.graph.lookup import Lookup
 from lookup_tool.graph.progress import ReportingContext
 from lookup_tool.knowledge_base import KnowledgeBase
+from lookup_tool.threads import threads_of
 from lookup_tool.traces import TraceStore
 
 DESCRIPTION = (
@@ -30,8 +35,6 @@ DESCRIPTION = (
     "once more with other words, or tell the user so. Never fill the gap from memory, and do not "
     "repeat the same query."
 )
-
-Groups = Collection[str] | Callable[[ToolRuntime[Any, Any] | None], Collection[str]]
 
 
 class LookupArguments(BaseModel):
@@ -59,8 +62,10 @@ def create_lookup_tool(  # noqa: PLR0913 - the options of the one way in
         config: Settings; by default what we ship.
         traces: Store for the trace rows, or its URL; by default `traces.sqlite` in the knowledge
             base, in memory for a knowledge base in memory.
-        groups: The caller's access groups, or a function of the tool's runtime that returns them;
-            by default the `groups` of the runtime's context, else none: public entries only.
+        groups: The caller's access groups, or a function of the tool's runtime that returns them
+            (it gets None outside an agent); by default the `groups` of the runtime's context, else
+            none: public entries only. A context is trusted: on a server whose clients send their
+            own, give a function that asks somebody else.
         name: Name of the tool.
         description: Tells the model when to call it and what a miss means.
         content_format: `text`, or `search_result`: content blocks that Anthropic's models cite. A
@@ -71,18 +76,21 @@ def create_lookup_tool(  # noqa: PLR0913 - the options of the one way in
         JSON types.
 
     Raises:
-        ConfigurationError: There is no such content format.
+        ConfigurationError: There is no such content format, or the groups cannot be read.
     """
     if content_format not in get_args(ContentFormat):
         raise ConfigurationError(
             f"unknown content_format {content_format!r}: use {' or '.join(get_args(ContentFormat))}"
         )
-    lookup = Lookup(knowledge, config or LookupConfig(), open_traces(knowledge, traces), name)
+    who = who_asks(groups)
+    settings = config or LookupConfig()
+    lookup = Lookup(knowledge, settings, open_traces(knowledge, traces), name)
+    threads = threads_of(knowledge, f"await {name}", settings.retrieval.threads)
 
     def look_up(query: str, given: object) -> tuple[Content, dict[str, Any]]:
         # Agents inject it; anything else under its name comes from a caller and says nothing.
         runtime: ToolRuntime[Any, Any] | None = given if isinstance(given, ToolRuntime) else None
-        result = lookup(query, lambda: _context(groups, runtime, name))
+        result = lookup(query, lambda: _context(who, runtime, name))
         if runtime is not None and already_asked(query, name, runtime):
             result = as_repeated(result)
         return content_of(result, content_format), result.model_dump(mode="json")
@@ -97,7 +105,7 @@ def create_lookup_tool(  # noqa: PLR0913 - the options of the one way in
         query: str,
         runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]
     ) -> tuple[Content, dict[str, Any]]:
-        return await asyncio.to_thread(look_up, query, runtime)
+        return await threads.run(look_up, query, runtime)
 
     return StructuredTool.from_function(
         func=call,
@@ -110,21 +118,14 @@ def create_lookup_tool(  # noqa: PLR0913 - the options of the one way in
     )
 
 
-def _context(
-    groups: Groups | None, runtime: ToolRuntime[Any, Any] | None, name: str
-) -> LookupContext:
+def _context(who: WhoAsks, runtime: ToolRuntime[Any, Any] | None, name: str) -> LookupContext:
     """Say who asks; inside an agent, also where the progress goes."""
-    if callable(groups):
-        own = as_groups(groups(runtime))
-    elif groups is not None:
-        own = as_groups(groups)
-    else:
-        own = groups_of(None if runtime is None else runtime.context)
+    caller = who(runtime)
     if runtime is None:
-        return LookupContext(groups=tuple(sorted(own)))
+        return caller
     write = runtime.stream_writer
     return ReportingContext(
-        groups=tuple(sorted(own)), report=lambda event: write({"tool": name, **event})
+        groups=caller.groups, report=lambda event: write({"tool": name, **event})
     )
 
 

@@ -52,6 +52,21 @@ def test_ask_prints_the_contract_as_json(kb: Path, monkeypatch: pytest.MonkeyPat
     assert contract["evidenceStatus"] == "no_evidence"
 
 
+@pytest.mark.parametrize("command", ["ask", "show", "bench", "eval", "calibrate", "mcp"])
+def test_a_group_without_a_name_is_one_line(kb: Path, command: str) -> None:
+    about: dict[str, list[object]] = {
+        "ask": ["badge", "--kb", kb],
+        "show": ["it/badges.md", "--kb", kb],
+        "mcp": ["--kb", kb],
+        "eval": [kb, "--queries", ROOT / "examples" / "handbook.queries.jsonl"],
+    }
+
+    refused = run(command, *about.get(command, [kb]), "--group", " ")
+
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err == "error: an access group must be a name, not an empty one\n"
+
+
 def test_a_group_opens_what_is_restricted(kb: Path) -> None:
     question = ("ask", "What does band B3 pay?", "--kb", kb, "--json")
 

@@ -1,10 +1,13 @@
 """Settings are frozen, checked once, and say what they are."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable
+from enum import StrEnum
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from access import UNREADABLE
 from pydantic import ValidationError
 
 from lookup_tool.config import (
@@ -22,7 +25,10 @@ from lookup_tool.config import (
     RetrievalConfig,
     Section,
     as_groups,
+    groups_of,
+    who_asks,
 )
+from lookup_tool.errors import ConfigurationError
 
 SECTIONS = {
     "passages": PassageConfig(),
@@ -50,6 +56,7 @@ BOUNDS: list[tuple[type[Section], str, tuple[Any, Any], tuple[Any, Any]]] = [
     (RetrievalConfig, "lexical_candidates", (-1, 0), (1000, 1001)),
     (RetrievalConfig, "reference_threshold", (-1e-9, 0.0), (1.0, 1.000001)),
     (RetrievalConfig, "evidence_floor", (-1e-9, 0.0), (1.0, 1.000001)),
+    (RetrievalConfig, "threads", (0, 1), (1000, 1001)),
     (EvidenceConfig, "max_blocks", (0, 1), (100, 101)),
     (PackConfig, "budget", (0, 1), (None, None)),
     (AssembleConfig, "high", (-1e-9, 0.0), (1.0, 1.000001)),
@@ -135,8 +142,8 @@ def test_nobody_in_particular_is_in_no_group() -> None:
     assert LookupContext() == LookupContext(groups=())
 
 
-def generated(*names: str) -> Iterable[str]:
-    yield from names
+class Team(StrEnum):
+    PEOPLE = "people-team"
 
 
 @pytest.mark.parametrize(
@@ -146,20 +153,44 @@ def generated(*names: str) -> Iterable[str]:
         pytest.param((), set(), id="none"),
         pytest.param("people-team", {"people-team"}, id="one name"),
         pytest.param(["a", "b", "a"], {"a", "b"}, id="list"),
-        pytest.param(frozenset({"a"}), {"a"}, id="set"),
-        pytest.param(generated("a", "b"), {"a", "b"}, id="generator"),
-        pytest.param(["a", None, 1, b"b", ["c"]], {"a"}, id="others are no groups"),
-        pytest.param(b"people-team", set(), id="bytes"),
+        pytest.param(("a", "b"), {"a", "b"}, id="tuple"),
+        pytest.param({"a"}, {"a"}, id="set"),
+        pytest.param(frozenset({"a"}), {"a"}, id="frozen set"),
         pytest.param([" a "], {"a"}, id="white space around a name"),
+        pytest.param([Team.PEOPLE], {"people-team"}, id="an enumeration of names"),
     ],
 )
-def test_groups_are_read_from_whatever_the_application_gives(
-    given: object, groups: set[str]
-) -> None:
+def test_groups_are_read_from_whatever_the_application_gives(given: Any, groups: set[str]) -> None:
     assert as_groups(given) == groups
+    assert LookupContext(groups=given).groups == tuple(sorted(groups))
+    for context in ({"groups": given}, SimpleNamespace(groups=given), LookupContext(groups=given)):
+        assert groups_of(context) == groups
 
 
-@pytest.mark.parametrize("given", [7, object()], ids=["number", "object"])
-def test_groups_that_cannot_be_read_are_refused(given: object) -> None:
-    with pytest.raises(TypeError, match="collection of names"):
-        as_groups(given)
+@pytest.mark.parametrize("given", UNREADABLE.values(), ids=UNREADABLE)
+def test_groups_that_cannot_be_read_are_refused(given: Any) -> None:
+    ways: list[Callable[[], object]] = [
+        lambda: as_groups(given),
+        lambda: LookupContext(groups=given),
+        lambda: groups_of({"groups": given}),
+        lambda: groups_of(SimpleNamespace(groups=given)),
+        lambda: who_asks(lambda _: given)(None),
+    ]
+    for way in ways:
+        with pytest.raises(ConfigurationError, match=r"access groups? must be"):
+            way()
+
+
+@pytest.mark.parametrize("context", [None, {}, object(), {"user": "x"}, LookupContext()], ids=repr)
+def test_a_context_without_groups_is_nobody_in_particular(context: object) -> None:
+    assert groups_of(context) == set()
+
+
+def test_a_property_that_fails_is_not_a_context_without_groups() -> None:
+    class Session:
+        @property
+        def groups(self) -> list[str]:
+            raise AttributeError("there is no user")
+
+    with pytest.raises(AttributeError, match="there is no user"):
+        groups_of(Session())

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from access import UNREADABLE
 from embedders import HashEmbedder
 from langchain_core.runnables import ConfigurableField, RunnableLambda
 from pydantic import ValidationError
@@ -114,6 +115,19 @@ def test_groups_come_from_the_application(
     documents = retriever.invoke(SALARY, groups=called)
 
     assert ("hr/salary-bands.md" in str(documents)) is found
+
+
+@pytest.mark.parametrize("given", UNREADABLE.values(), ids=UNREADABLE)
+def test_groups_that_cannot_be_read_are_told(
+    handbook: KnowledgeBase, traces: TraceStore, retriever: LookupRetriever, given: Any
+) -> None:
+    for ask in (
+        lambda: LookupRetriever(knowledge=handbook, traces=traces, groups=given),
+        lambda: retriever.invoke(SALARY, groups=given),
+        lambda: asyncio.run(retriever.ainvoke(SALARY, groups=given)),
+    ):
+        with pytest.raises(ConfigurationError, match=r"access groups? must be"):
+            ask()
 
 
 def test_groups_may_be_a_configurable_field_of_a_chain(

@@ -40,11 +40,13 @@ def tool_of(knowledge: KnowledgeBase, **options: Any) -> Any:
     return create_lookup_tool(knowledge, traces=TraceStore("sqlite://"), **options)
 
 
-async def ask(tool: Any, arguments: dict[str, Any], name: str | None = None) -> CallToolResult:
+async def ask(
+    tool: Any, arguments: dict[str, Any], name: str | None = None, **options: Any
+) -> CallToolResult:
     """Call a tool through the server and the official client, in memory."""
     server = create_mcp_server(tool)
     async with create_connected_server_and_client_session(server) as session:
-        return await session.call_tool(name or tool.name, arguments)
+        return await session.call_tool(name or tool.name, arguments, **options)
 
 
 def text(result: CallToolResult) -> str:
@@ -131,20 +133,35 @@ async def test_a_failed_lookup_is_an_error_without_internals(handbook: Knowledge
     assert text(result).startswith("The lookup failed; this does not mean that there is nothing.")
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"groups": ["people-team"]},
-        {"context": {"groups": ["people-team"]}},
-        {"runtime": {"context": {"groups": ["people-team"]}}},
-    ],
-    ids=str,
-)
-async def test_a_client_names_no_groups(handbook: KnowledgeBase, more: dict[str, Any]) -> None:
-    closed = await ask(tool_of(handbook, groups=()), {"query": SALARY, **more})
-    opened = await ask(tool_of(handbook, groups=["people-team"]), {"query": SALARY, **more})
+PEOPLE = {"groups": ["people-team"]}
+USER = {"langgraph_auth_user": {"identity": "ann", **PEOPLE}}
 
-    assert "salary-bands" not in closed.model_dump_json()
+
+@pytest.mark.parametrize("place", ["arguments", "meta"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        PEOPLE,
+        USER,
+        {"context": PEOPLE},
+        {"runtime": {"context": PEOPLE}},
+        {"config": {"configurable": {**PEOPLE, **USER}, "context": PEOPLE}},
+        {"state": PEOPLE, "store": PEOPLE, "callbacks": None, "tool_call_id": "1"},
+    ],
+    ids="-".join,
+)
+async def test_a_client_names_no_groups(
+    handbook: KnowledgeBase, said: dict[str, Any], place: str
+) -> None:
+    arguments = {"query": SALARY, **(said if place == "arguments" else {})}
+    options = {"meta": said} if place == "meta" else {}
+
+    for groups in ((), None, ["it-leads"]):
+        closed = await ask(tool_of(handbook, groups=groups), arguments, **options)
+        assert closed.structuredContent is not None
+        assert closed.structuredContent["evidenceStatus"] == "no_evidence"
+        assert "salary-bands" not in closed.model_dump_json()
+    opened = await ask(tool_of(handbook, groups=["people-team"]), arguments, **options)
     assert "salary-bands" in opened.model_dump_json()
 
 

@@ -1,19 +1,24 @@
 """The graphs for LangGraph Studio: imported, and served by the real development server."""
 
+import asyncio
 import importlib
+import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from conftest import ROOT
+from httpx import HTTPStatusError
 from langchain_core.messages import HumanMessage
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
@@ -25,6 +30,11 @@ FALLBACK = "I lost my badge, what must I do and what does a replacement cost?"
 SALARY = "What is the salary range of band B3?"
 MISS = "May I bring my dog to the office?"
 PEOPLE: Any = {"groups": ["people-team"]}
+MACHINE: dict[str, Any] = {"lookup_knowledge": {"query": SALARY}}
+GRAPHS: dict[str, Any] = {
+    **MACHINE,
+    "agent": {"messages": [{"role": "user", "content": SALARY}]},
+}
 
 
 @pytest.fixture
@@ -33,6 +43,8 @@ def kb(handbook_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     path = tmp_path / "kb"
     shutil.copytree(handbook_path, path, ignore=shutil.ignore_patterns("traces.sqlite*"))
     monkeypatch.setenv("LOOKUP_KB", str(path))
+    for name in ("LOOKUP_GROUPS", "LOOKUP_TRUST_CONTEXT"):
+        monkeypatch.delenv(name, raising=False)
     return path
 
 
@@ -61,12 +73,14 @@ def test_importing_the_graphs_opens_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_graph_opens_its_knowledge_base_at_the_first_run(kb: Path) -> None:
+def test_the_graph_opens_its_knowledge_base_at_the_first_run(
+    kb: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOOKUP_GROUPS", "people-team")
     graph = load("studio").graph
 
     results: list[LookupResult] = [
-        graph.invoke({"query": query}, context=context)["result"]
-        for query, context in ((FALLBACK, None), (SALARY, PEOPLE))
+        graph.invoke({"query": query})["result"] for query in (FALLBACK, SALARY)
     ]
 
     assert [result.retrieval_trace.fallback_reason for result in results] == [
@@ -122,12 +136,61 @@ def test_a_run_without_a_knowledge_base_says_what_to_do(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_agents_groups_come_from_the_context(kb: Path) -> None:
+class User:
+    """As a server hands it on: an object, not a mapping."""
+
+    identity = "ann"
+
+    def __init__(self, **fields: Any) -> None:
+        vars(self).update(fields)
+
+
+ANN, BOB = User(groups=["people-team"]), User()
+ACCESS: dict[str, tuple[dict[str, str], Any, Any, bool]] = {
+    "nobody": ({}, None, None, False),
+    "the context alone": ({}, None, PEOPLE, False),
+    "the operator": ({"LOOKUP_GROUPS": "people-team"}, None, None, True),
+    "one of several": ({"LOOKUP_GROUPS": "it-leads, people-team,"}, None, {"groups": []}, True),
+    "an operator of others": ({"LOOKUP_GROUPS": "it-leads"}, None, PEOPLE, False),
+    "an operator of none": ({"LOOKUP_GROUPS": ","}, None, PEOPLE, False),
+    "the user": ({}, ANN, None, True),
+    "a user without groups": ({}, BOB, PEOPLE, False),
+    "a user of others": ({}, User(groups="it-leads"), PEOPLE, False),
+    "a user as a mapping": ({}, {"identity": "ann", "groups": ["people-team"]}, None, True),
+    "the user beside the operator": ({"LOOKUP_GROUPS": "it-leads"}, ANN, None, True),
+    "the context, trusted": ({"LOOKUP_TRUST_CONTEXT": "1"}, None, PEOPLE, True),
+    "the context, not trusted": ({"LOOKUP_TRUST_CONTEXT": "0"}, None, PEOPLE, False),
+    "the context, nearly trusted": ({"LOOKUP_TRUST_CONTEXT": "false"}, None, PEOPLE, False),
+}
+
+
+@pytest.mark.usefixtures("kb")
+@pytest.mark.parametrize("case", ACCESS)
+def test_groups_are_those_of_the_operator_and_the_user(
+    monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    variables, user, context, found = ACCESS[case]
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     agent = load("studio_agent").build_agent()
+    machine = importlib.import_module("lookup_tool.studio").graph
+    config = {"configurable": {"langgraph_auth_user": user}}
 
-    answers = [said(agent, SALARY, context=context)[-1].text for context in ({}, PEOPLE)]
+    answer = said(agent, SALARY, config=config, context=context)[-1].text
+    awaited = asyncio.run(machine.ainvoke({"query": SALARY}, config, context=context))
 
-    assert ["salary-bands" in answer for answer in answers] == [False, True]
+    assert ("salary-bands" in answer) is found
+    assert ("salary-bands" in awaited["result"].model_dump_json()) is found
+
+
+@pytest.mark.parametrize("groups", [{"people-team": True}, 7, [None]], ids=repr)
+def test_a_user_whose_groups_cannot_be_read_is_not_let_in(kb: Path, groups: Any) -> None:
+    agent = load("studio_agent").build_agent()
+    config = {"configurable": {"langgraph_auth_user": User(groups=groups)}}
+
+    *_, looked_up, _ = said(agent, SALARY, config=config)
+
+    assert looked_up.artifact["evidenceStatus"] == "unavailable"
 
 
 def test_a_named_model_is_opened_by_langchain(kb: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,19 +221,18 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def server(clone: Path) -> Iterator[SyncLangGraphClient]:
+@contextmanager
+def serving(clone: Path, settings: str = "langgraph.json") -> Iterator[str]:
     """Run `langgraph dev` in the clone, without a knowledge base and without a model's key."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [
         *(Path(sys.executable).with_name("langgraph"), "dev", "--host", "127.0.0.1"),
-        *("--port", str(port), "--no-browser", "--no-reload"),
+        *("--port", str(port), "--no-browser", "--no-reload", "--config", settings),
     ]
-    ours = ("LOOKUP_KB", "LOOKUP_MODEL")
-    environment = {name: value for name, value in os.environ.items() if name not in ours}
-    environment |= {"LANGSMITH_TRACING": "false"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("LOOKUP_")}
+    environment = kept | {"LANGSMITH_TRACING": "false"}
     log = clone.parent / "server.log"
     with (
         log.open("wb") as out,
@@ -179,8 +241,7 @@ def server(clone: Path) -> Iterator[SyncLangGraphClient]:
         try:
             while not answers(port):
                 assert process.poll() is None, log.read_text(encoding="utf-8", errors="replace")
-            with get_sync_client(url=f"http://127.0.0.1:{port}") as client:
-                yield client
+            yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
 
@@ -193,21 +254,105 @@ def answers(port: int) -> bool:
         return False
 
 
-def test_the_development_server_serves_both_graphs(
-    server: SyncLangGraphClient, clone: Path
-) -> None:
+def test_the_development_server_serves_both_graphs(clone: Path) -> None:
     """One test for the one server, which takes seconds to start."""
-    assistants = {each["graph_id"]: each["assistant_id"] for each in server.assistants.search()}
-    assert {*assistants} == {"lookup_knowledge", "agent"}
+    with serving(clone) as url, get_sync_client(url=url) as server:
+        assistants = {each["graph_id"]: each["assistant_id"] for each in server.assistants.search()}
+        assert {*assistants} == {"lookup_knowledge", "agent"}
 
-    the_drawing_and_the_forms_are_there(server, assistants)
-    a_run_shows_what_every_stage_wrote(server)
-    a_thread_is_asked_twice(server)
-    groups_are_the_context(server)
-    the_agent_answers_and_streams(server)
+        the_drawing_and_the_forms_are_there(server, assistants)
+        a_run_shows_what_every_stage_wrote(server)
+        a_thread_is_asked_twice(server)
+        the_agent_answers_and_streams(server)
 
-    traces = clone / ".demo" / "handbook" / "traces.sqlite"
-    assert TraceStore(traces).count() == 6
+        traces = TraceStore(clone / ".demo" / "handbook" / "traces.sqlite")
+        assert traces.count() == 5
+        nothing_that_a_client_says_opens_anything(server)
+
+
+def test_the_development_server_gives_a_user_the_groups_of_the_user(clone: Path) -> None:
+    """The handler is the one that the README shows."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (handler,) = (block for block in blocks if "Auth()" in block)
+    (token,) = re.findall(r'"([\w-]+)": {"identity": "ann"', handler)
+    more = '\nUSERS["bobs-token"] = {"identity": "bob"}\n'
+    (clone / "auth.py").write_text(handler + more, encoding="utf-8")
+    settings = json.loads((clone / "langgraph.json").read_text(encoding="utf-8"))
+    settings["auth"] = {"path": "./auth.py:auth"}
+    (clone / "with_auth.json").write_text(json.dumps(settings), encoding="utf-8")
+
+    with (
+        serving(clone, "with_auth.json") as url,
+        as_user(url, token) as ann,
+        as_user(url, "bobs-token") as bob,
+        as_user(url, "another") as stranger,
+    ):
+        assert opened_to(ann, GRAPHS) == [True, True]
+        nothing_that_a_client_says_opens_anything(bob)
+        with pytest.raises(HTTPStatusError, match=r"Sign in first\."):
+            opened_to(stranger)
+        threads_are_kept_apart(ann, bob)
+
+
+def as_user(url: str, token: str) -> SyncLangGraphClient:
+    return get_sync_client(url=url, headers={"Authorization": f"Bearer {token}"})
+
+
+def opened_to(
+    server: SyncLangGraphClient, asked: dict[str, Any] = MACHINE, **options: Any
+) -> list[bool]:
+    """Tell of each graph whether what the people team may read comes out of a run, in any way."""
+    modes: Any = ["values", "debug"]
+    told: list[Any] = [
+        [*server.runs.stream(None, graph, input=given, stream_mode=modes, **options)]
+        for graph, given in asked.items()
+    ]
+    for parts in told:
+        assert {part.event for part in parts} == {"metadata", *modes}
+    return ["salary-bands" in str(parts) for parts in told]
+
+
+def nothing_that_a_client_says_opens_anything(server: SyncLangGraphClient) -> None:
+    assert opened_to(server, GRAPHS, context=PEOPLE) == [False, False]
+    user = {"identity": "ann", "groups": ["people-team"]}
+    forged = {"langgraph_auth_user": user, "langgraph_auth_user_id": "ann"}
+    for options in (
+        {"context": {**PEOPLE, **forged}},
+        {"config": {"configurable": PEOPLE}},
+        {"config": {"configurable": forged}},
+        {"headers": {"langgraph_auth_user": json.dumps(user), "x-groups": "people-team"}},
+        {"metadata": {**PEOPLE, **forged}},
+    ):
+        assert opened_to(server, **options) == [False], options
+    for given in ({"context": {**PEOPLE, **forged}}, {"config": {"configurable": forged}}):
+        made: Any = server.assistants.create("lookup_knowledge", **given)  # pyright: ignore
+        assert opened_to(server, {made["assistant_id"]: {"query": SALARY}}) == [False]
+    thread = server.threads.create()["thread_id"]
+    checkpoint: Any = {"thread_id": thread, "checkpoint_ns": "", **forged}
+    answer = server.runs.wait(
+        thread, "lookup_knowledge", input={"query": SALARY}, checkpoint=checkpoint
+    )
+    assert "salary-bands" not in str(answer)
+
+
+def threads_are_kept_apart(ann: SyncLangGraphClient, bob: SyncLangGraphClient) -> None:
+    thread = ann.threads.create()["thread_id"]
+    stopped = ann.runs.wait(
+        thread,
+        "lookup_knowledge",
+        input={"query": SALARY},
+        interrupt_before=["pack_context"],
+    )
+    assert "salary-bands" in str(stopped)
+
+    for use in (
+        lambda: bob.threads.get_state(thread),
+        lambda: bob.runs.wait(thread, "lookup_knowledge", input=None),
+    ):
+        with pytest.raises(HTTPStatusError, match=r"(?i)not found"):
+            use()
+    answer: Any = ann.runs.wait(thread, "lookup_knowledge", input=None)
+    assert answer["result"]["found"] is True
 
 
 def the_drawing_and_the_forms_are_there(
@@ -270,12 +415,6 @@ def a_thread_is_asked_twice(server: SyncLangGraphClient) -> None:
     assert first["retrievalTrace"]["fallbackReason"] == "filtered_vector_low_quality"
     assert (second["found"], second["evidenceBlocks"]) == (False, [])
     assert answers[1]["attempts"] == second["retrievalTrace"]["attempts"]
-
-
-def groups_are_the_context(server: SyncLangGraphClient) -> None:
-    asked: Any = {"input": {"query": SALARY}, "context": PEOPLE}
-    answer: Any = server.runs.wait(None, "lookup_knowledge", **asked)  # pyright: ignore
-    assert answer["result"]["evidenceBlocks"][0]["title"] == "Salary bands"
 
 
 def the_agent_answers_and_streams(server: SyncLangGraphClient) -> None:

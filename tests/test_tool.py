@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from access import UNREADABLE
 from conftest import Make
 from embedders import HashEmbedder
 from langchain.agents import create_agent
@@ -19,6 +20,7 @@ from langgraph.graph import StateGraph
 from typing_extensions import TypedDict
 
 from lookup_tool import KnowledgeBase, TraceStore, create_lookup_tool
+from lookup_tool.errors import ConfigurationError
 
 PLAIN = "How many days of annual leave do I get?"
 FALLBACK = "I lost my badge, what must I do and what does a replacement cost?"
@@ -226,6 +228,28 @@ def test_groups_that_cannot_be_read_are_unavailable_not_public(
     artifact = call(tool, query=PLAIN).artifact
 
     assert (artifact["found"], artifact["evidenceStatus"]) == (False, "unavailable")
+
+
+@pytest.mark.parametrize("given", UNREADABLE.values(), ids=UNREADABLE)
+def test_no_shape_of_groups_lets_anybody_in_by_accident(
+    handbook: KnowledgeBase, traces: TraceStore, given: Any
+) -> None:
+    returning = create_lookup_tool(handbook, traces=traces, groups=lambda _: given)
+    reading = create_lookup_tool(handbook, traces=traces)
+    contexts: list[tuple[type, Any]] = [(dict, {"groups": given}), (Caller, Caller(given))]
+
+    found = [call(returning, query=SALARY)]
+    for schema, context in contexts:
+        running = agent(reading, calls({"query": SALARY}), context_schema=schema)
+        found += answers(running.invoke(USER, context=context))
+
+    for answer in found:
+        assert answer.artifact["evidenceStatus"] == "unavailable"
+        assert answer.artifact["retrievalTrace"]["error"] == "ConfigurationError"
+        assert "salary" not in json.dumps(answer.artifact["evidenceBlocks"])
+    if not callable(given):
+        with pytest.raises(ConfigurationError, match=r"access groups? must be"):
+            create_lookup_tool(handbook, traces=traces, groups=given)
 
 
 # The error boundary

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from lookup_tool.commands.console import Groups, bars, out, print_json
-from lookup_tool.config import LookupContext
+from lookup_tool.config import LookupContext, as_groups
 from lookup_tool.contracts import LookupResult
 from lookup_tool.errors import ConfigurationError
 from lookup_tool.evaluation.questions import read_questions
@@ -79,7 +79,7 @@ def bench(
     started = perf_counter()
     with KnowledgeBase.open(kb) as knowledge, bars({"ask": "Asking"}) as step:
         opened = perf_counter() - started
-        context = LookupContext(groups=tuple(group or ()))
+        context = LookupContext(groups=tuple(as_groups(group)))
         questions = _questions(knowledge, queries, frozenset(context.groups))
         graph = build_lookup_graph(knowledge, traces=IN_MEMORY)
         report = _measured(

@@ -1,14 +1,11 @@
 """Call an embedder that may be slow, busy or gone: with retries and a timeout.
 
-A call runs in a thread of its own, because nothing else can be left behind when it hangs: Python
-cannot stop it. Calls that still hang are counted, and there are never more than `MAX_CALLS`.
+A call runs in a thread of its own, which can be left behind when it hangs. Calls that still hang
+are counted, and there are never more than `MAX_CALLS`.
 """
 
 import logging
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from contextvars import copy_context
 from time import monotonic
 from typing import TypeVar
 
@@ -25,6 +22,7 @@ from tenacity import (
 
 from lookup_tool.config import EmbeddingConfig
 from lookup_tool.errors import EmbeddingTimeoutError
+from lookup_tool.threads import DaemonThreads
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +46,7 @@ class RemoteCalls:
     def __init__(self, name: str, config: EmbeddingConfig) -> None:
         self._name = name
         self._config = config
-        self._free = threading.BoundedSemaphore(MAX_CALLS)
+        self._threads = DaemonThreads(MAX_CALLS, f"embed with {name}")
 
     def query(self, function: Callable[[Argument], Answer], argument: Argument) -> Answer:
         """Call for somebody who waits: all attempts together take `query_timeout` at most.
@@ -90,26 +88,13 @@ class RemoteCalls:
         function: Callable[[Argument], Answer],
         argument: Argument,
     ) -> Answer:
-        if not self._free.acquire(timeout=max(seconds, 0)):
-            raise late
-        answer: Future[Answer] = Future()
-        context = copy_context()
-
-        def run() -> None:
-            try:
-                answer.set_result(context.run(function, argument))
-            except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
-                answer.set_exception(error)
-            finally:
-                self._free.release()
-
-        threading.Thread(target=run, name=f"embed with {self._name}", daemon=True).start()
+        answer = self._threads.submit(function, argument)
         try:
             return answer.result(max(seconds, 0))
         except TimeoutError as error:
-            if answer.done():
-                return answer.result()  # just in time, or a timeout of the embedder's own
-            raise late from error
+            if answer.cancel() or not answer.done():
+                raise late from error
+            return answer.result()  # just in time, or a timeout of the embedder's own
 
     def _tell(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None

@@ -5,7 +5,7 @@ from weakref import WeakKeyDictionary
 
 from langgraph.graph.state import CompiledStateGraph
 
-from lookup_tool.config import LookupConfig, LookupContext
+from lookup_tool.config import Groups, LookupConfig, LookupContext, who_asks
 from lookup_tool.graph.build import draw
 from lookup_tool.graph.nodes import LookupNodes
 from lookup_tool.graph.state import LookupInput, LookupOutput, LookupState
@@ -27,21 +27,38 @@ def build_lookup_graph(
     *,
     config: LookupConfig | None = None,
     traces: TraceStore | str | None = None,
+    groups: Groups | None = None,
 ) -> LookupGraph:
     """Compile the machine over a knowledge base.
+
+    With a checkpointer, a run goes on only for the caller that it was begun for, and a new turn
+    starts from a clean state. But LangGraph reads and streams the state of a thread to whoever uses
+    the thread, and the first events of a turn, before its first node has run, hold what the turn
+    before has left: give every caller threads of their own.
+
+    LangGraph runs the nodes of an awaited run in the event loop's default executor. Where an
+    embedder is slow, await the tool, which has threads of its own, or give the loop a larger one.
 
     Args:
         knowledge: Where to look.
         config: Settings; by default what we ship.
         traces: Store for the trace rows, or its URL; by default `traces.sqlite` in the knowledge
             base, in memory for a knowledge base in memory.
+        groups: The caller's access groups, or a function of the run's `Runtime` that returns them,
+            called at every stage; by default the `groups` of the run's context. A context is
+            trusted: on a server whose clients send their own, give a function that asks somebody
+            else.
 
     Returns:
         A graph without a checkpointer: `invoke({"query": ...})` gives `{"result": LookupResult}`;
         pass `context=LookupContext(groups=...)` for a caller with access groups.
+
+    Raises:
+        ConfigurationError: The groups cannot be read.
     """
     store = open_traces(knowledge, traces)
-    return draw(LookupNodes(knowledge, config or LookupConfig(), store, TOOL_NAME)).compile()
+    nodes = LookupNodes(knowledge, config or LookupConfig(), store, TOOL_NAME, who_asks(groups))
+    return draw(nodes).compile()
 
 
 def open_traces(knowledge: KnowledgeBase, traces: TraceStore | str | None = None) -> TraceStore:

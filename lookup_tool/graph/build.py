@@ -11,7 +11,8 @@ from lookup_tool.graph.edges import (
 )
 from lookup_tool.graph.nodes import LookupNodes, timed
 from lookup_tool.graph.progress import Node, reported
-from lookup_tool.graph.state import GENERATION, LookupInput, LookupOutput, LookupState, reads
+from lookup_tool.graph.scope import Work, begins, goes_on
+from lookup_tool.graph.state import BEGUN, LookupInput, LookupOutput, LookupState, reads
 
 LookupStateGraph = StateGraph[LookupState, LookupContext, LookupInput, LookupOutput]
 
@@ -24,48 +25,53 @@ def draw(nodes: LookupNodes) -> LookupStateGraph:
         input_schema=LookupInput,
         output_schema=LookupOutput,
     )
-    graph.add_node("transform_query", stage(nodes.transform_query), input_schema=reads("query"))
+
+    def later(work: Work) -> Node:
+        return reported(goes_on(work, nodes.who_asks, nodes.knowledge))
+
+    graph.add_node(
+        "transform_query",
+        reported(begins(timed(nodes.transform_query), nodes.who_asks)),
+        input_schema=reads("query"),
+    )
     graph.add_node(
         "retrieve_filtered",
-        stage(nodes.retrieve_filtered),
-        input_schema=reads(*GENERATION, "transformed", "hints", "found", "attempts"),
+        later(timed(nodes.retrieve_filtered)),
+        input_schema=reads(*BEGUN, "transformed", "hints", "found", "attempts"),
     )
     graph.add_node(
         "retrieve_unfiltered",
-        stage(nodes.retrieve_unfiltered),
-        input_schema=reads(*GENERATION, "transformed", "hints", "found", "attempts"),
+        later(timed(nodes.retrieve_unfiltered)),
+        input_schema=reads(*BEGUN, "transformed", "hints", "found", "attempts"),
     )
     graph.add_node(
         "build_evidence",
-        stage(nodes.build_evidence),
-        input_schema=reads(*GENERATION, "found", "attempts"),
+        later(timed(nodes.build_evidence)),
+        input_schema=reads(*BEGUN, "found", "attempts"),
     )
     graph.add_node(
         "rerank_evidence",
-        stage(nodes.rerank_evidence),
-        input_schema=reads("evidence", "terms", "hints"),
+        later(timed(nodes.rerank_evidence)),
+        input_schema=reads(*BEGUN, "evidence", "terms", "hints"),
     )
-    graph.add_node("pack_context", stage(nodes.pack_context), input_schema=reads("blocks"))
+    graph.add_node(
+        "pack_context",
+        later(timed(nodes.pack_context)),
+        input_schema=reads(*BEGUN, "blocks"),
+    )
     graph.add_node(
         "assemble_result",
-        stage(nodes.assemble_result),
+        later(timed(nodes.assemble_result)),
         input_schema=reads(
-            *(
-                *GENERATION,
-                "transformed",
-                "hints",
-                "terms",
-                "candidate_count",
-                "query_cut",
-                "attempts",
-            ),
+            *BEGUN,
+            *("transformed", "hints", "terms", "candidate_count", "query_cut", "attempts"),
             *("evidence", "blocks", "rerank_trace", "pack"),
         ),
     )
     graph.add_node(
         "record_trace",
-        reported(nodes.record_trace),
-        input_schema=reads("started", "result"),
+        later(nodes.record_trace),
+        input_schema=reads(*BEGUN, "started", "result"),
     )
 
     graph.add_edge(START, "transform_query")
@@ -106,8 +112,3 @@ def draw(nodes: LookupNodes) -> LookupStateGraph:
     graph.add_edge("assemble_result", "record_trace")
     graph.add_edge("record_trace", END)
     return graph
-
-
-def stage(node: Node) -> Node:
-    """Let a node add its wall time to the result and tell how it went."""
-    return reported(timed(node))

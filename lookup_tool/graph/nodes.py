@@ -6,23 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from time import perf_counter
+from typing import cast
 
-from langgraph.runtime import Runtime
-
-from lookup_tool.config import LookupConfig, LookupContext, groups_of
+from lookup_tool.config import LookupConfig, LookupContext, WhoAsks, caller_of, groups_of
 from lookup_tool.contracts import (
     ContextPack,
     FallbackReason,
     HintSummary,
+    LookupResult,
     RerankTrace,
     RetrievalTrace,
     StageTiming,
 )
-from lookup_tool.errors import ConfigurationError, KnowledgeChangedError
-from lookup_tool.graph.progress import Node
+from lookup_tool.errors import ConfigurationError
+from lookup_tool.graph.scope import Work, hash_generation, hash_scope
 from lookup_tool.graph.state import LookupState
 from lookup_tool.knowledge_base import KnowledgeBase
-from lookup_tool.retrieval.view import View
 from lookup_tool.schema import DIGITS, HintKind, QueryHints, SearchRequest, SearchResult
 from lookup_tool.stages.assemble import Findings, assemble
 from lookup_tool.stages.evidence import (
@@ -41,15 +40,15 @@ from lookup_tool.traces import TraceStore
 logger = logging.getLogger(__name__)
 
 
-def timed(node: Node) -> Node:
+def timed(work: Work) -> Work:
     """Let a node add its wall time to `timings`."""
 
-    @wraps(node)
-    def run(state: LookupState, *, runtime: Runtime[LookupContext]) -> LookupState:
+    @wraps(work)
+    def run(state: LookupState, caller: LookupContext) -> LookupState:
         started = perf_counter()
-        update = node(state, runtime=runtime)
+        update = work(state, caller)
         before = update["timings"] if "timings" in update else state["timings"]
-        return {**update, "timings": (*before, _timing(node.__name__, started))}
+        return {**update, "timings": (*before, _timing(work.__name__, started))}
 
     return run
 
@@ -62,8 +61,9 @@ class LookupNodes:
     config: LookupConfig
     traces: TraceStore | None
     tool_name: str
+    who_asks: WhoAsks = caller_of
 
-    def transform_query(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
+    def transform_query(self, state: LookupState, caller: LookupContext) -> LookupState:
         """Clean the query, recognize hints, decide how to search, and reset the thread's state."""
         started = perf_counter()
         query = state.get("query")
@@ -73,13 +73,14 @@ class LookupNodes:
             )
         transformed = transform(query, self.config.query)
         enabled = self.config.hints.enabled
-        groups = groups_of(runtime.context)
         view = self.knowledge.view()
-        hints = view.hints(transformed.text, groups) if enabled else QueryHints()
+        hints = view.hints(transformed.text, groups_of(caller)) if enabled else QueryHints()
+        invocation_id = uuid.uuid4().hex
         return {
             "view": view,
-            "generation": view.generation,
-            "invocation_id": uuid.uuid4().hex,
+            "generation": hash_generation(view.generation, invocation_id),
+            "scope": hash_scope(caller, view.generation, invocation_id),
+            "invocation_id": invocation_id,
             "started": started,
             "transformed": transformed,
             "hints": hints,
@@ -93,28 +94,27 @@ class LookupNodes:
             "blocks": (),
             "rerank_trace": RerankTrace(),
             "pack": ContextPack(budget=self.config.pack.budget, unit=self.config.pack.unit),
+            "result": cast("LookupResult", None),
             "timings": (),
         }
 
-    def retrieve_filtered(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
+    def retrieve_filtered(self, state: LookupState, caller: LookupContext) -> LookupState:
         """Search the category that the hints agree on, with the transformed query."""
         hints = state["hints"]
-        request = self._request(state["transformed"].text, state, runtime)
+        request = self._request(state["transformed"].text, state, caller)
         request = replace(request, category=hints.category, category_name=hints.category_name)
         return self._search(request, f"category_filter: {hints.because}", state)
 
-    def retrieve_unfiltered(
-        self, state: LookupState, runtime: Runtime[LookupContext]
-    ) -> LookupState:
+    def retrieve_unfiltered(self, state: LookupState, caller: LookupContext) -> LookupState:
         """Search everything permitted; after a filtered attempt, with the raw query."""
         attempts = state["attempts"]
         query = state["transformed"].raw if attempts else state["transformed"].text
         reason = FALLBACKS[attempts[-1].outcome] if attempts else "no_filter"
-        return self._search(self._request(query, state, runtime), reason, state)
+        return self._search(self._request(query, state, caller), reason, state)
 
-    def build_evidence(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
+    def build_evidence(self, state: LookupState, caller: LookupContext) -> LookupState:
         """Turn candidates into evidence, and note in the attempt how much there is."""
-        found, view, groups = state["found"], self._view(state), groups_of(runtime.context)
+        found, view, groups = state["found"], state["view"], groups_of(caller)
         is_declared = self.config.retrieval.reference_threshold is not None
         criteria = Criteria(
             rule=view.thresholds.rule,
@@ -138,7 +138,7 @@ class LookupNodes:
         evidence = EvidenceSet(blocks, answerability)
         return {"evidence": evidence, "attempts": (*before, noted)}
 
-    def rerank_evidence(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
+    def rerank_evidence(self, state: LookupState, caller: LookupContext) -> LookupState:
         """Order the evidence, and keep the best."""
         blocks, trace = rerank(
             state["evidence"].blocks,
@@ -149,25 +149,25 @@ class LookupNodes:
         )
         return {"blocks": blocks, "rerank_trace": trace}
 
-    def pack_context(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
+    def pack_context(self, state: LookupState, caller: LookupContext) -> LookupState:
         """Pack the evidence for the agent."""
         return {"pack": pack(state["blocks"], self.config.pack)}
 
-    def assemble_result(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
+    def assemble_result(self, state: LookupState, caller: LookupContext) -> LookupState:
         """Put the result together."""
         findings = Findings(
-            trace=self._trace(state, groups_of(runtime.context)),
+            trace=self._trace(state, groups_of(caller)),
             terms=tuple(state["terms"]),
             evidence=tuple(state["evidence"].blocks),
             blocks=tuple(state["blocks"]),
             rerank_trace=state["rerank_trace"],
             pack=state["pack"],
-            searched=self._view(state).count(groups_of(runtime.context)),
+            searched=state["view"].count(groups_of(caller)),
             retrieval_enabled=self.config.retrieval.enabled,
         )
         return {"result": assemble(findings, self.config.assemble)}
 
-    def record_trace(self, state: LookupState, runtime: Runtime[LookupContext]) -> LookupState:
+    def record_trace(self, state: LookupState, caller: LookupContext) -> LookupState:
         """Write the trace row; add this node's own time, and what went wrong, to the result."""
         started = perf_counter()
         result = state["result"]
@@ -186,22 +186,8 @@ class LookupNodes:
         )
         return {"result": result.model_copy(update={"retrieval_trace": trace})}
 
-    def _view(self, state: LookupState) -> View:
-        """Return the generation that the lookup began with.
-
-        Raises:
-            KnowledgeChangedError: It went on from a checkpoint, and there is another one now: rows
-                of the one mean nothing in the other.
-        """
-        if "view" in state:
-            return state["view"]
-        view = self.knowledge.view()
-        if view.generation != state["generation"]:
-            raise KnowledgeChangedError(self.knowledge.path)
-        return view
-
     def _reference_threshold(self, state: LookupState) -> float:
-        own = self._view(state).thresholds.reference_threshold
+        own = state["view"].thresholds.reference_threshold
         return _rounded(self.config.retrieval.reference_threshold, own)
 
     @property
@@ -211,15 +197,13 @@ class LookupNodes:
         return settings.reference_ratio if settings.reference_threshold is None else None
 
     def _evidence_floor(self, state: LookupState) -> float:
-        own = self._view(state).thresholds.evidence_floor
+        own = state["view"].thresholds.evidence_floor
         return _rounded(self.config.retrieval.evidence_floor, own)
 
-    def _request(
-        self, query: str, state: LookupState, runtime: Runtime[LookupContext]
-    ) -> SearchRequest:
+    def _request(self, query: str, state: LookupState, caller: LookupContext) -> SearchRequest:
         return SearchRequest(
             query=query,
-            groups=groups_of(runtime.context),
+            groups=groups_of(caller),
             candidates=self.config.retrieval.candidates,
             lexical_candidates=self.config.retrieval.lexical_candidates,
             hints=tuple(state["hints"].matches),
@@ -227,7 +211,7 @@ class LookupNodes:
 
     def _search(self, request: SearchRequest, reason: str, state: LookupState) -> LookupState:
         retrieved = retrieve(
-            self._view(state).search,
+            state["view"].search,
             request,
             reason,
             self._reference_threshold(state),
@@ -259,8 +243,8 @@ class LookupNodes:
             candidate_count=state["candidate_count"],
             evidence_block_count=len(state["blocks"]),
             answerability=state["evidence"].answerability if searched else None,
-            knowledge_version=self._view(state).version_for(groups),
-            embedder=self._view(state).embedder,
+            knowledge_version=state["view"].version_for(groups),
+            embedder=state["view"].embedder,
             invocation_id=state["invocation_id"],
             error=attempts[-1].error if attempts else None,
         )

@@ -37,7 +37,8 @@ class LookupState(TypedDict, total=False):
     """The generation that this lookup uses from beginning to end; never in a checkpoint."""
 
     generation: str
-    """Hash of that generation's manifest."""
+    scope: str
+    """Marks of the generation and of the caller: a run goes on with the same ones only."""
 
     invocation_id: str
     started: float
@@ -64,11 +65,13 @@ class LookupState(TypedDict, total=False):
     rerank_trace: RerankTrace
     pack: ContextPack
     result: LookupResult
+    """None until it is put together: the one of the turn before is gone."""
+
     timings: tuple[StageTiming, ...]
 
 
-GENERATION = ("view", "generation")
-"""Keys of what a lookup looks into."""
+BEGUN = ("view", "generation", "scope", "invocation_id", "timings")
+"""Keys that every node after the first reads: it goes on only with the same ones."""
 
 
 class Planned(TypedDict):
@@ -96,10 +99,10 @@ class LookupOutput(TypedDict):
 
 
 def reads(*keys: str) -> type[Any]:
-    """Narrow the state to what one node reads, and what every stage reports.
+    """Narrow the state to what one node reads.
 
     LangGraph hands a node the whole state otherwise, and tracers keep a copy of it for each.
     """
     hints = get_type_hints(LookupState, include_extras=True)
     narrow: Any = TypedDict  # its static form takes only literal keys
-    return narrow("Reads", {key: hints[key] for key in ("invocation_id", "timings", *keys)})
+    return narrow("Reads", {key: hints[key] for key in keys})

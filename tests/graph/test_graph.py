@@ -2,9 +2,11 @@
 
 import operator
 import sqlite3
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from access import UNREADABLE
 from checkpoints import restore_only_known_types
 from conftest import Make
 from embedders import HashEmbedder
@@ -21,6 +23,7 @@ from lookup_tool import (
     build_lookup_graph,
 )
 from lookup_tool.engines.local.passage_store import PassageStore
+from lookup_tool.errors import ConfigurationError
 from lookup_tool.graph.build import draw
 from lookup_tool.graph.nodes import LookupNodes
 from lookup_tool.retrieval.view import View
@@ -65,6 +68,7 @@ WRITES = {
         "hints",
         "view",
         "generation",
+        "scope",
         "plan",
         "found",
         "terms",
@@ -75,6 +79,7 @@ WRITES = {
         "blocks",
         "rerank_trace",
         "pack",
+        "result",
         "timings",
     },
     "retrieve_filtered": SEARCH,
@@ -242,6 +247,43 @@ def test_the_context_decides_what_may_be_seen(
     assert ("salary-bands" in result.model_dump_json()) is found
     (row,) = traces.rows()
     assert ("salary-bands" in str(row)) is found
+
+
+@pytest.mark.parametrize(
+    ("groups", "found"),
+    [
+        (["people-team"], True),
+        ([], False),
+        (lambda runtime: runtime.context.groups, True),
+        (lambda runtime: {"it-leads"}, False),
+    ],
+    ids=["given", "none", "function of the runtime", "function"],
+)
+def test_groups_of_the_application_come_before_the_context(
+    handbook: KnowledgeBase, traces: TraceStore, groups: Any, found: bool
+) -> None:
+    graph = build_lookup_graph(handbook, traces=traces, groups=groups)
+
+    people = LookupContext(groups=("people-team",))
+    result = graph.invoke({"query": SALARY}, context=people)["result"]
+
+    assert ("salary-bands" in result.model_dump_json()) is found
+
+
+@pytest.mark.parametrize("given", UNREADABLE.values(), ids=UNREADABLE)
+def test_groups_that_cannot_be_read_are_told(
+    handbook: KnowledgeBase, traces: TraceStore, given: Any
+) -> None:
+    contexts: list[Any] = [{"groups": given}, SimpleNamespace(groups=given)]
+    returning = build_lookup_graph(handbook, traces=traces, groups=lambda _: given)
+    reading = build_lookup_graph(handbook, traces=traces)
+
+    for graph, context in [(returning, None), *((reading, each) for each in contexts)]:
+        with pytest.raises(ConfigurationError, match=r"access groups? must be"):
+            graph.invoke({"query": SALARY}, context=context)
+    if not callable(given):
+        with pytest.raises(ConfigurationError, match=r"access groups? must be"):
+            build_lookup_graph(handbook, traces=traces, groups=given)
 
 
 class Parent(TypedDict):
