@@ -11,10 +11,10 @@ from typing import Any, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from lookup_tool.errors import ConfigurationError
+
 PUBLIC = "public"
 """Stands for everybody where access groups are named; no group can be called so."""
-
-from lookup_tool.errors import ConfigurationError
 
 
 class Section(BaseModel):
