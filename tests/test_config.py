@@ -181,7 +181,11 @@ def test_groups_that_cannot_be_read_are_refused(given: Any) -> None:
             way()
 
 
-@pytest.mark.parametrize("context", [None, {}, object(), {"user": "x"}, LookupContext()], ids=repr)
+@pytest.mark.parametrize(
+    "context",
+    [None, {}, object(), {"user": "x"}, LookupContext()],
+    ids=lambda context: type(context).__name__,
+)
 def test_a_context_without_groups_is_nobody_in_particular(context: object) -> None:
     assert groups_of(context) == set()
 
