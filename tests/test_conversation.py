@@ -118,8 +118,9 @@ def test_a_history_is_read_in_every_shape(state: Any) -> None:
         messages(None, 5, RemoveMessage(id="1"), {"tool_calls": None}, {"tool_calls": [ASKED]}),
         messages({"tool_calls": [{"function": {"name": NAME, "arguments": "{"}}]}),
         messages({"tool_calls": [{"name": NAME, "args": ASKED}, {"name": NAME}]}),
+        messages({"tool_calls": [{"function": {"name": NAME, "arguments": "[" * 100_000}}]}),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_what_cannot_be_read_was_not_asked(state: Any) -> None:
     assert not asked_before(state)

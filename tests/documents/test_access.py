@@ -265,7 +265,80 @@ def test_access_with_any_value_in_anything_like_metadata_means_nobody(text: str)
         "Access: via the side door, then left.\n",
         *(f"---\n{word}: [hr]\n---\nText" for word in ("across", "recess", "success", "assess")),
         *(f"---\n{word}: [hr]\n---\nText" for word in ("excess", "process", "axes", "case")),
+        *(f"---\n{word}: [hr]\n---\nText" for word in ("accessgroups", "accessibility", "aces")),
+        "---\n\u0430\u0441cess: [hr]\n---\nText",  # two letters of another alphabet
     ],
 )
 def test_a_page_that_says_access_in_passing_stays_public(text: str) -> None:
     assert verdict(text) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("block", "access"),
+    [
+        pytest.param("title: x", {"staff"}, id="absent"),
+        pytest.param("access: public", None, id="public"),
+        pytest.param("access: Public ", None, id="public, capital"),
+        pytest.param("access: \uff30UBLIC", None, id="public, wide"),
+        pytest.param("access: 'public'", None, id="public in quotes"),
+        pytest.param("access: [public]", None, id="public in a list"),
+        pytest.param("access: [hr, public]", None, id="public among groups"),
+        pytest.param("access: [hr]", {"hr"}, id="group"),
+        pytest.param("access: []", NOBODY, id="nobody"),
+        pytest.param("access: [publik]", {"publik"}, id="another word"),
+    ],
+)
+@pytest.mark.parametrize("default", [frozenset({"staff"}), None, NOBODY])
+def test_an_entry_that_does_not_say_who_may_read_it_has_the_default_access(
+    block: str, access: set[str] | None, default: Access
+) -> None:
+    problems = Problems()
+    entry = parse_entry(f"---\n{block}\n---\nBody", "a.md", problems, default)
+
+    expected = default if access == {"staff"} else access
+    assert (entry.access, problems.found) == (expected, [])
+
+
+@pytest.mark.parametrize("text", ["Body", "", "# T\n\nBody", "---\n\nBody", '+++\na = "b"\n+++\nB'])
+def test_a_file_without_metadata_has_the_default_access(text: str) -> None:
+    assert parse_entry(text, "a.md", Problems(), frozenset({"staff"})).access == {"staff"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\ntitle: a: b\naccess: public\n---\nBody",
+        "---\naccess: public\nBody",
+        "access: public\n\nBody",
+        "---\nrules: {access: public}\n---\nBody",
+        "---\naccess: [public, 1]\n---\nBody",
+        "---\naccess: {public: yes}\n---\nBody",
+    ],
+)
+@pytest.mark.parametrize("default", [None, frozenset({"staff"})])
+def test_public_that_cannot_be_read_is_nobody(text: str, default: Access) -> None:
+    assert parse_entry(text, "a.md", Problems(), default).access == NOBODY
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside", "access"),
+    [
+        pytest.param("title: x", {}, {"staff"}, id="neither"),
+        pytest.param("access: public", {}, None, id="public inside"),
+        pytest.param("title: x", {"access": "public"}, None, id="public outside"),
+        pytest.param("access: public", {"Access": ["hr"]}, {"hr"}, id="a group outside"),
+        pytest.param("access: [hr]", {"access": "public"}, {"hr"}, id="a group inside"),
+        pytest.param("access: [hr, it]", {"access": ["it"]}, {"it"}, id="both restrict"),
+        pytest.param("title: x", {"access": None}, NOBODY, id="nobody outside"),
+        pytest.param("access: public", {"acess": ["hr"]}, NOBODY, id="a slip outside"),
+        pytest.param("rules: {access: x}", {"access": "public"}, NOBODY, id="sealed inside"),
+    ],
+)
+def test_a_document_says_who_may_read_it_inside_or_outside(
+    inside: str, outside: dict[str, object], access: set[str] | None
+) -> None:
+    document = Document(f"---\n{inside}\n---\nBody", metadata=outside)
+
+    (entry,) = entries_from_documents([document], Problems(), frozenset({"staff"}))
+
+    assert entry.access == access

@@ -2,7 +2,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookup_tool.documents.block_formats import MAX_BLOCK_CHARS, MAX_DEPTH, MAX_NODES, Written
+from lookup_tool.documents import frontmatter
+from lookup_tool.documents.block_formats import (
+    MAX_BLOCK_CHARS,
+    MAX_DEPTH,
+    MAX_EXPANSION,
+    MAX_NODES,
+    Written,
+)
 from lookup_tool.documents.frontmatter import BlockProblem, Frontmatter, read_frontmatter
 
 PROPERTY = settings(max_examples=100, deadline=None, derandomize=True)
@@ -108,6 +115,94 @@ def test_prose_between_two_rules_is_body() -> None:
     assert (block.fields, block.body, block.body_line, block.seals) == ({}, text, 1, False)
 
 
+OUTSIDE = BlockProblem(
+    1,
+    "`access` stands outside a readable block",
+    "put the metadata between two lines of three hyphens, at the top of the file",
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "access: people-team",
+        "access: hr",
+        "Access: people_team, hr",
+        "access: a b c",
+        "access:hr",
+        "access = hr",
+        "access:",
+        "ACCESS\uff1a hr",
+        "**access**: people-team",
+        "access: *team",
+    ],
+)
+@pytest.mark.parametrize("rest", ["\n\nText", "\n", "\n\n# Title\n\nText"])
+def test_one_line_at_the_top_that_names_access_seals_and_stays_in_the_text(
+    line: str, rest: str
+) -> None:
+    text = f"{line}{rest}"
+
+    assert read_frontmatter(text) == Frontmatter(body=text, problems=(OUTSIDE,), seals=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("# Title\n\naccess: hr\n\nText", id="below a heading"),
+        pytest.param("# Title\naccess: hr\n\nText", id="right below a heading"),
+        pytest.param("Title\n=====\n\naccess: hr\n\nText", id="below an underlined heading"),
+        pytest.param("Some words.\n\naccess: hr\n\nText", id="below prose"),
+        pytest.param("access: by the side door, then left.\n\nText", id="a sentence"),
+        pytest.param("access: one two three four\n\nText", id="four words"),
+        pytest.param("access is by badge\n\nText", id="no colon"),
+        pytest.param("remote access: hr\n\nText", id="another word before it"),
+    ],
+)
+def test_one_line_that_may_be_a_sentence_is_text(text: str) -> None:
+    assert read_frontmatter(text) == Frontmatter(body=text)
+
+
+@pytest.mark.parametrize("value", ["[hr]", "'hr'", '"people-team"', "{hr: x}"])
+def test_a_list_or_a_quoted_name_below_a_heading_seals(value: str) -> None:
+    text = f"# Title\n\naccess: {value}\n\nText"
+
+    assert read_frontmatter(text) == Frontmatter(body=text, problems=(OUTSIDE,), seals=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Annual leave\n---\n\nText",
+        "Annual leave\n============\n\nText",
+        "Annual leave, and\nsick leave\n---\nText: more",
+        "Annual leave\n---\n\nAnother one\n---\n\nText",
+        "Access\n---\n\nText",
+        "2024\n---\n\nText",
+    ],
+)
+def test_an_underlined_heading_is_no_broken_metadata(text: str) -> None:
+    assert read_frontmatter(text) == Frontmatter(body=text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"access{':' * 100_000}\x01a", f"access: {'a' * 100_000}%a", f"---\n- access{'x' * 100_000}"],
+)
+def test_what_takes_too_long_to_understand_seals(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not read_frontmatter(text).seals
+
+    monkeypatch.setattr(frontmatter, "_PATIENCE", 1e-9)
+    block = read_frontmatter(text)
+
+    assert (block.body, block.body_line, block.seals) == (text, 1, True)
+    assert [problem.problem for problem in block.problems] == [
+        "what stands at the top takes too long to understand"
+    ]
+
+
 def test_an_unterminated_block_is_kept_as_text() -> None:
     assert read_frontmatter("---\ntitle: T\n\nText") == Frontmatter(
         body="title: T\n\nText",
@@ -175,6 +270,95 @@ def test_a_block_has_a_greatest_depth(depth: int, faults: int) -> None:
     block = read_frontmatter(f"---\nkey: {'[' * depth}x{']' * depth}\ntitle: T\n---\nBody")
 
     assert (len(block.problems), block.fields["title"], block.body) == (faults, "T", "Body")
+
+
+DEEP = [
+    pytest.param("---\na: {}\n---", "[", "]", id="lists"),
+    pytest.param("---\na: {}\n---", "{{a: ", "}}", id="mappings"),
+    pytest.param("---\na: {}\n---", "[{{a: ", "}}]", id="both"),
+    pytest.param("---\na:\n{}\n---", "- ", "", id="list items in a line"),
+    pytest.param("---\n{}\n---", "? ", "", id="keys in a line"),
+    pytest.param("---\na:\n{}\n---", "? - ", "", id="both in a line"),
+    pytest.param("+++\na = {}\n+++", "[", "]", id="TOML lists"),
+    pytest.param("+++\na = {}\n+++", "{{a = ", "}}", id="TOML tables"),
+    pytest.param("+++\n{} = 1\n+++", "a.", "a", id="TOML keys"),
+    pytest.param("+++\n  {} = 1\n+++", "a . ", "a", id="TOML keys with spaces"),
+    pytest.param("+++\n{} = 1\n+++", '"a\\".b".', "a", id="quoted TOML keys"),
+    pytest.param("+++\n[{}]\nx = 1\n+++", "a.", "a", id="TOML headers"),
+]
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 2, 70, 1_000, 15_000])
+@pytest.mark.parametrize(("around", "opening", "closing"), DEEP)
+def test_nesting_is_refused_before_anything_recursive_reads_it(
+    around: str, opening: str, closing: str, depth: int
+) -> None:
+    nested = f"{opening.format() * depth}{closing.format() * depth}"
+    block = read_frontmatter(f"{around.format(nested)}\nBody")
+
+    assert {problem.problem for problem in block.problems} <= {
+        "the metadata nests too deep",
+        "the metadata block is too long",
+        "a key is a list or a mapping",
+        "not valid YAML (exceeded maximum nesting depth)",  # read ahead, without a stack
+    }
+    assert (len(block.problems) > 0, block.body.endswith("Body")) == (True, True)
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 2, 70, 250])
+def test_nesting_by_indentation_is_refused(depth: int) -> None:
+    levels = "\n".join(f"{' ' * level}a:" for level in range(depth))
+    lists = "\n".join(
+        f"{' ' * level}- a:\n{' ' * level}  -" for level in range(0, min(4 * depth, 400), 4)
+    )
+    for nested in (levels, f"a:\n{lists}"):
+        block = read_frontmatter(f"---\n{nested}\n---\nBody")
+
+        assert [p.problem for p in block.problems] == ["the metadata nests too deep"]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(f"a: [{'[b], ' * 2_000}]", id="brackets side by side"),
+        pytest.param("a:" + "\n- [b, {c: d}]" * 500, id="a list of lists"),
+        pytest.param(f"a: b\n# {'-' * 500}\nc: '{'[' * 500}'", id="brackets in text"),
+        pytest.param(f"a: |\n  {'- ' * 500}", id="dashes in text"),
+    ],
+)
+def test_what_only_looks_deep_is_read(block: str) -> None:
+    assert read_frontmatter(f"---\n{block}\n---\nBody").problems == ()
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(f"a = [{'1.5, ' * 2_000}]", id="numbers"),
+        pytest.param(f"a = '{'1.2.' * 500}'", id="dots in text"),
+        pytest.param(f'a = """\n{"[ a.b." * 500} " \\" ""\n"""', id="text of many lines"),
+        pytest.param(f"# {'[' * 500}\na = 1 # {'a.' * 500}", id="comments"),
+        pytest.param("\n".join(f"[a.b{n}.c]\nd.e = [[{n}]]" for n in range(500)), id="tables"),
+    ],
+)
+def test_what_only_looks_deep_in_toml_is_read(block: str) -> None:
+    assert read_frontmatter(f"+++\n{block}\n+++\nBody").problems == ()
+
+
+@pytest.mark.parametrize(("times", "faults"), [(MAX_EXPANSION - 2, 0), (MAX_EXPANSION + 2, 1)])
+def test_aliases_write_out_a_bounded_text(times: int, faults: int) -> None:
+    aliases = "".join(f"\nb{n}: *a" for n in range(times))
+
+    block = read_frontmatter(f"---\na: &a {'x' * 5_000}{aliases}\n---\nBody")
+
+    assert (len(block.problems), block.fields["a"], block.body) == (faults, "x" * 5_000, "Body")
+
+
+@pytest.mark.parametrize("inner", ["x: 1, " * 2_000, "? [] : 1, " * 2_000])
+def test_keys_that_are_left_out_count_as_well(inner: str) -> None:
+    block = read_frontmatter(f"---\na: &a {{{inner}}}\nb: [{'*a, ' * 2_000}]\n---\nBody")
+
+    assert block.problems[0].problem == "the metadata expands to too many values"
+    assert len(block.problems) <= MAX_NODES
 
 
 @pytest.mark.parametrize(

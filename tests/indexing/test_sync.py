@@ -20,7 +20,7 @@ from lookup_tool.errors import (
     KnowledgeNotFoundError,
     RemovalsRefusedError,
 )
-from lookup_tool.indexing.sync import SyncReport
+from lookup_tool.indexing.sync import SyncReport, _changes
 from lookup_tool.schema import SearchRequest
 
 LEAVE = "---\ntitle: Leave\n---\n# Leave\n\nYou get 25 days.\n\n## Asking\n\nAsk your manager.\n"
@@ -157,6 +157,40 @@ def test_documents_of_another_origin_are_replaced(docs: Path, tmp_path: Path) ->
     report = synced(docs, kb)
 
     assert (report.changed, report.added) == (("leave.md",), ("broken.md", "pay.md"))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "changes"),
+    [
+        pytest.param({}, {"a": "1"}, (["a"], [], [], []), id="added"),
+        pytest.param({"a": "1"}, {}, ([], [], ["a"], []), id="removed"),
+        pytest.param({"a": "1"}, {"a": "2"}, ([], ["a"], [], []), id="changed"),
+        pytest.param({"a": None}, {"a": "1"}, ([], ["a"], [], []), id="from no file before"),
+        pytest.param({"a": "1"}, {"b": "1"}, ([], [], [], [("a", "b")]), id="renamed"),
+        pytest.param(
+            {"a": "1", "b": "1", "c": "1"},
+            {"x": "1", "y": "1"},
+            ([], [], ["c"], [("a", "x"), ("b", "y")]),
+            id="fewer copies: in order",
+        ),
+        pytest.param(
+            {"a": "1", "b": "2"},
+            {"x": "2", "y": "1", "z": "1"},
+            (["z"], [], [], [("a", "y"), ("b", "x")]),
+            id="more copies: the first",
+        ),
+        pytest.param(
+            {"a": "1", "b": "2"}, {"a": "2", "c": "1"}, (["c"], ["a"], ["b"], []), id="overwritten"
+        ),
+    ],
+)
+def test_files_are_compared_by_name_and_content(
+    before: dict[str, str | None], now: dict[str, str | None], changes: tuple[list[object], ...]
+) -> None:
+    found = _changes(before, now)
+
+    names = ("added", "changed", "removed", "renamed")
+    assert tuple(list(found[name]) for name in names) == changes
 
 
 def test_a_sync_cuts_as_the_knowledge_base_was_cut_unless_told(docs: Path, tmp_path: Path) -> None:
