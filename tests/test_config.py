@@ -63,6 +63,8 @@ BOUNDS: list[tuple[type[Section], str, tuple[Any, Any], tuple[Any, Any]]] = [
     (AssembleConfig, "medium", (-1e-9, 0.0), (1.0, 1.000001)),
     (RecordConfig, "excerpt_chars", (-1, 0), (500, 501)),
     (RecordConfig, "max_bytes", (1023, 1024), (None, None)),
+    (RecordConfig, "keep_rows", (0, 1), (None, None)),
+    (RecordConfig, "keep_days", (0.0, 1e-9), (36_500.0, 36_501.0)),
     *WEIGHTS,
 ]
 

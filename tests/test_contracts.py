@@ -257,3 +257,25 @@ def test_lines_are_counted_from_1(line: int, fits: bool) -> None:
 def test_a_value_outside_the_contract_is_refused(field: str, value: object) -> None:
     with pytest.raises(ValidationError):
         result(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("wordllama", "wordllama"),
+        ("openai:text-embedding-3-small", "openai:text-embedding-3-small"),
+        ("huggingface:sentence-transformers/all-MiniLM-L6-v2", None),
+        ("tests.embedders.Own(owner/model)", None),
+        ("huggingface:/srv/models/minilm", "huggingface:minilm"),
+        ("huggingface:/srv/models/minilm/", "huggingface:minilm"),
+        ("huggingface:./models/minilm", "huggingface:minilm"),
+        ("huggingface:../minilm", "huggingface:minilm"),
+        ("huggingface:~/minilm", "huggingface:minilm"),
+        ("huggingface:C:\\models\\minilm", "huggingface:minilm"),
+        ("tests.embedders.Own(/srv/models/minilm)", "tests.embedders.Own(minilm)"),
+        ("/srv/models/minilm", "minilm"),
+        ("huggingface:", "huggingface:"),
+    ],
+)
+def test_the_folder_of_a_model_on_the_server_is_not_shown(name: str, shown: str | None) -> None:
+    assert trace(embedder=name).embedder == (shown or name)

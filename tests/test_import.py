@@ -80,8 +80,12 @@ def test_every_error_can_be_caught_by_one_class() -> None:
             errors.MissingExtraError("The embedder", "huggingface"),
             "The embedder needs an extra: pip install 'lookup-tool[huggingface]'",
         ),
+        (
+            errors.TraceStoreError("cannot write to sqlite:///t: disk is full; make room there"),
+            "cannot write to sqlite:///t: disk is full; make room there",
+        ),
     ],
-    ids=["damaged", "busy", "missing-extra"],
+    ids=["damaged", "busy", "missing-extra", "trace-store"],
 )
 def test_an_error_names_the_thing_and_the_remedy(error: Exception, message: str) -> None:
     assert str(error) == message

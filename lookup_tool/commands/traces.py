@@ -107,12 +107,12 @@ def prune_traces(  # noqa: PLR0913 - the options of one command
     with _traces(kb, traces) as store:
         deleted = store.prune(before, keep=keep, dry_run=dry_run)
         left = store.count()
-        if vacuum and not dry_run:
-            store.vacuum()
-    if dry_run:
-        out.print(f"would delete {counted(deleted, 'lookup')}; {left - deleted} would be left")
-    else:
+        if dry_run:
+            out.print(f"would delete {counted(deleted, 'lookup')}; {left - deleted} would be left")
+            return
         out.print(f"deleted {counted(deleted, 'lookup')}; {left} left")
+        if vacuum:
+            store.vacuum()
 
 
 _AGE = re.compile(r"\s*([0-9]{1,9})\s*([smhdw])\s*")

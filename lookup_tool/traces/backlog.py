@@ -236,6 +236,8 @@ class Backlog:
             pass
         except TraceStoreError as error:
             logger.warning("old lookups could not be deleted: %s", error)
+        except Exception as error:  # as in a write
+            logger.warning("old lookups could not be deleted", exc_info=error)
         with self._changed:
             if self._chore is chore:
                 self._chore = None

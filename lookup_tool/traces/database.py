@@ -31,8 +31,8 @@ PATIENCE = 10.0
 """Seconds that readers, and the thread that writes late, wait for somebody else's transaction."""
 
 QUICK = 0.03
-"""Seconds that an answer waits for one. There are at most nine such waits in a row, in the first
-write of all; after one that was in vain, there are none."""
+"""Seconds that an answer waits for one. Only the first write of all may wait for several in a row,
+nine at most; a wait in vain is the last."""
 
 _SLOW = 0.1
 """Seconds from which a write is slow."""
@@ -94,7 +94,8 @@ class TraceDatabase:
         with self._held(self._preparing, quick=quick):
             if self._ready:
                 return
-            self._break_off_at = monotonic() + _SLOW
+            if quick:
+                self._break_off_at = monotonic() + _SLOW
             with self._errors("cannot open the trace store"), self._alone(quick=quick):
                 TABLE.metadata.create_all(engine)
                 self._complete(engine)
@@ -114,11 +115,13 @@ class TraceDatabase:
         """
         self.prepare(quick=quick)
         engine = self._quick if quick else self.engine
-        self._break_off_at = monotonic() + _SLOW
         # One quick write at a time. In memory, one of anything: one connection is the database.
         turn = self._held(self._turn, quick=quick) if quick or self.in_memory else nullcontext()
-        with turn, self._errors(what), engine.begin() as connection:
-            yield connection
+        with turn:
+            if quick:
+                self._break_off_at = monotonic() + _SLOW
+            with self._errors(what), engine.begin() as connection:
+                yield connection
 
     def insert(self, rows: Sequence[Values], *, quick: bool = False) -> None:
         """Write rows, all or none.
@@ -155,7 +158,10 @@ class TraceDatabase:
             self._ready = False
 
     def leave_to_parent(self) -> None:
-        """Begin anew in the child of a fork, without a connection or a lock of the parent's."""
+        """Begin anew in the child of a fork, without a connection or a lock of the parent's.
+
+        What was in memory is the parent's, too.
+        """
         for engine in (self.engine, self._quick):
             _inherited.append(engine.pool)
             engine.dispose(close=False)
