@@ -111,14 +111,14 @@ class QuantizedRows:
 
 def _read_bounded(path: Path) -> "faiss.Index":
     """Read an index, and set aside no more memory for a part of it than the file has bytes."""
-    with path.open("rb") as file:
-        if file.read(len(_KIND)) != _KIND:
-            raise KnowledgeDamagedError(path, "holds no RaBitQ codes")
+    content = np.fromfile(path, dtype=np.uint8)
+    if content[: len(_KIND)].tobytes() != _KIND:
+        raise KnowledgeDamagedError(path, "holds no RaBitQ codes")
     with _reading:
         usual = faiss.get_deserialization_vector_byte_limit()
-        faiss.set_deserialization_vector_byte_limit(path.stat().st_size)
+        faiss.set_deserialization_vector_byte_limit(content.nbytes)
         try:
-            return faiss.read_index(str(path))
+            return faiss.deserialize_index(content)
         finally:
             faiss.set_deserialization_vector_byte_limit(usual)
 
