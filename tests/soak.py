@@ -1,4 +1,5 @@
-"""What takes too long for the tests: 1,000 random changes, and 200 kills at random moments.
+"""What takes too long for the tests: 1,000 random changes, 200 kills at random moments, and 200
+knowledge bases with and without what a caller may not see.
 
 Run by `make soak`. It ends at the first difference, with the seed and the number of the step.
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from forked import fork, work
 from mutations import WORDS, Documents, SometimesBlind, content, found
+from wall import walls
 
 from lookup_tool import KnowledgeBase
 
@@ -76,7 +78,7 @@ def kills(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    for soak in (changes, kills):
+    for soak in (changes, kills, walls):
         with tempfile.TemporaryDirectory(prefix="soak-") as temporary:
             begun = time.perf_counter()
             soak(Path(temporary))
