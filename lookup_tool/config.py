@@ -35,8 +35,8 @@ class PassageConfig(Section):
     """A last piece under this joins the one before it."""
 
     default_access: tuple[str, ...] | None = None
-    """Groups that may read an entry without `access`; `public` is everybody, an empty list nobody. By
-    default a knowledge base keeps its own, and a new one is open to everybody."""
+    """Groups that may read an entry without `access`; `public` is everybody, an empty list nobody.
+    By default a knowledge base keeps its own, and a new one is open to everybody."""
 
     @field_validator("default_access", mode="before")
     @classmethod

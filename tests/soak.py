@@ -1,4 +1,5 @@
-"""What takes too long for the tests: 1,000 random changes, and 400 kills at random moments.
+"""What takes too long for the tests: 1,000 random changes, 400 kills at random moments, and 200
+knowledge bases with and without what a caller may not see.
 
 Run by `make soak`. It ends at the first difference, with the seed and the number of the step.
 """
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from mutations import WORDS, Documents, SometimesBlind, content, found
 from soak_kills import random_kills
+from wall import walls
 
 from lookup_tool import KnowledgeBase
 
@@ -39,7 +41,8 @@ def changes(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    for soak in (random_kills, changes):  # the first one forks, and must find no threads
+    # The first one forks, and must find no threads.
+    for soak in (random_kills, changes, walls):
         with tempfile.TemporaryDirectory(prefix="soak-") as temporary:
             begun = time.perf_counter()
             soak(Path(temporary))

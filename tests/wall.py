@@ -4,8 +4,10 @@ A caller must receive the same whether what they may not see is there or not. `d
 base with everything, and for each caller one with what they may see, and compares all doors.
 """
 
+import asyncio
 import json
 import random
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, is_dataclass
@@ -32,6 +34,7 @@ from lookup_tool import (
 from lookup_tool.config import RetrievalConfig
 from lookup_tool.server import create_mcp_server
 
+BASES = 200
 CALLERS = (frozenset[str](), frozenset({"a"}), frozenset({"b"}), frozenset({"a", "b"}))
 
 _ACCESS: tuple[tuple[str, ...] | None, ...] = (
@@ -147,16 +150,32 @@ async def differences(base: Base, folder: Path | None = None) -> list[str]:
         folder: Ask through the command line too, which opens bases in this folder.
 
     Returns:
-        Where they differ, and how; nothing at all where the wall holds.
+        Where they differ, and how; nothing where the wall holds.
     """
     found: list[str] = []
     with _opened(base, base.documents, _place(folder, "whole")) as whole:
         for groups in CALLERS:
             name = "+".join(sorted(groups)) or "public"
             with _opened(base, base.seen_by(groups), _place(folder, name)) as visible:
-                received = [await _received(each, base, groups) for each in (visible, whole)]
-            found += [f"{name}: {each}" for each in _compared(*received)]
+                without = await _received(visible, base, groups)
+                with_ = await _received(whole, base, groups)
+            found += [f"{name}: {each}" for each in _compared(without, with_)]
     return found
+
+
+def walls(folder: Path) -> None:
+    """Compare many random bases, every tenth through the command line too."""
+    compared = 0
+    for seed in range(BASES):
+        base = random_base(seed)
+        on_disk = folder / str(seed) if seed % 10 == 0 else None
+        if found := asyncio.run(differences(base, on_disk)):
+            sys.exit(f"base {seed}: hidden entries show in {len(found)} places: {found[0]}")
+        compared += len(CALLERS) * len(base.queries)
+    print(  # noqa: T201
+        f"{BASES} bases, {len(CALLERS)} callers each: the answers to {compared:,} questions, "
+        "through every door, are the same with and without what the caller may not see"
+    )
 
 
 def _place(folder: Path | None, name: str) -> Path | None:
@@ -195,6 +214,8 @@ async def _received(knowledge: KnowledgeBase, base: Base, groups: frozenset[str]
         "version": knowledge.version_for(groups),
         "passages": knowledge.count(groups),
     }
+    view = knowledge.view()
+    received["spread"] = (view.titles(5, groups), view.sample(7, groups))
     for query in base.queries:
         call = {"type": "tool_call", "id": "1", "name": tool.name, "args": {"query": query}}
         message = tool.invoke(call)
@@ -206,6 +227,7 @@ async def _received(knowledge: KnowledgeBase, base: Base, groups: frozenset[str]
             "tool": (message.content, message.artifact),
             "graph": list(events),
             "retriever": retriever.invoke(query),
+            "hints": knowledge.hints(query, groups),
             "read": [knowledge.read(block["source"], groups) for block in shown],
         }
     async with create_connected_server_and_client_session(create_mcp_server(tool)) as session:
@@ -249,15 +271,15 @@ def plain(value: Any, known: dict[int, tuple[Any, Any]]) -> Any:
     return value
 
 
-def _compared(without: Any, with_: Any, path: str = "") -> Iterator[str]:
+def _compared(without: Any, with_: Any, *, path: str = "") -> Iterator[str]:
     """Yield the places at which two plain values differ."""
     if without == with_:
         return
     if isinstance(without, dict) and isinstance(with_, dict) and without.keys() == with_.keys():
         for key, value in without.items():
-            yield from _compared(value, with_[key], f"{path}/{key}")
+            yield from _compared(value, with_[key], path=f"{path}/{key}")
     elif isinstance(without, list) and isinstance(with_, list) and len(without) == len(with_):
         for number, (one, other) in enumerate(zip(without, with_, strict=True)):
-            yield from _compared(one, other, f"{path}/{number}")
+            yield from _compared(one, other, path=f"{path}/{number}")
     else:
         yield f"{path}: {str(without)[:300]} becomes {str(with_)[:300]}"

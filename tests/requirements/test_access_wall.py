@@ -1,15 +1,19 @@
 """What a caller receives does not depend on what they may not see.
 
-The same public entries, with and without restricted ones that share their keywords, titles, terms
-and texts: everything a public caller gets must be equal, but for ids and times.
+The same visible entries, with and without others that share their sources, keywords, titles, terms
+and texts: everything that a caller gets must be equal, but for ids and times. And no lookup takes a
+step more: what it may not see, it does not go through.
 """
 
+import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from embedders import HashEmbedder
 from langchain_core.documents import Document
+from wall import differences, random_base
 
 from lookup_tool import (
     KnowledgeBase,
@@ -18,6 +22,7 @@ from lookup_tool import (
     build_lookup_graph,
     create_lookup_tool,
 )
+from lookup_tool.schema import SearchRequest
 
 PUBLIC = [
     Document(
@@ -89,6 +94,48 @@ def received(documents: Sequence[Document], query: str, *groups: str) -> dict[st
 @pytest.mark.parametrize("query", QUERIES)
 def test_restricted_entries_change_nothing_for_others(query: str) -> None:
     assert received([*RESTRICTED, *PUBLIC], query) == received(PUBLIC, query)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_who_may_see_nothing_receives_what_is_received_where_there_is_nothing(query: str) -> None:
+    assert received(RESTRICTED, query) == received([], query)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_nothing_that_any_caller_receives_tells_of_what_they_may_not_see(
+    seed: int, tmp_path: Path
+) -> None:
+    through_the_command_line = seed % 10 == 0
+    found = await differences(random_base(seed), tmp_path if through_the_command_line else None)
+
+    assert found[:10] == []
+
+
+def steps(knowledge: KnowledgeBase, query: str) -> int:
+    """Count what the database does for a public caller, in instructions of its machine."""
+    counted = itertools.count()
+    connection = knowledge.view().snapshot.store._connection
+    connection.set_progress_handler(lambda: next(counted) < 0, 1)
+    hints = knowledge.hints(query)
+    knowledge.search(SearchRequest(query, hints=hints.matches))
+    knowledge.read("doors.md")
+    knowledge.view().titles(3)
+    connection.set_progress_handler(None, 1)
+    return next(counted)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_no_lookup_goes_through_what_its_caller_may_not_see(query: str) -> None:
+    secret = {"keywords": ["falcon", "badge", "latchpoint of the night guard"], "access": ["b"]}
+    hidden = [
+        Document(f"# Falcon\n\nDoor badge {n}.", metadata={"source": f"{n}.md", **secret})
+        for n in range(300)
+    ]
+    with (
+        KnowledgeBase.from_documents(PUBLIC, embedder=HashEmbedder()) as alone,
+        KnowledgeBase.from_documents([*hidden, *PUBLIC], embedder=HashEmbedder()) as beside,
+    ):
+        assert steps(beside, query) == steps(alone, query) > 100
 
 
 PROBES = {

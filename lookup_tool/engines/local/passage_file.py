@@ -78,6 +78,7 @@ CREATE TABLE starts (
 # Sorted at once, which is faster than row by row.
 _INDEXES = """
 CREATE INDEX passages_by_entry ON passages (entry, row);
+CREATE INDEX entries_by_access ON entries (access);
 INSERT INTO names
     SELECT source, access, 2 * (access <> {public}), id FROM entries
     UNION

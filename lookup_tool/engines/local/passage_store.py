@@ -232,13 +232,14 @@ class PassageStore:
         """
         found = self._all(
             """SELECT entry, kind, text FROM (
-                   SELECT f.entry, f.kind, f.text FROM json_each(?1) wanted, json_each(?3) those
-                   JOIN entries e ON e.id = those.value
-                   JOIN phrases f ON f.key = wanted.value AND f.access = e.access AND f.entry = e.id
+                   SELECT f.entry, f.kind, f.text FROM entries e
+                   CROSS JOIN phrases f ON f.access = e.access AND f.entry = e.id  -- in this order
+                   WHERE e.id IN (SELECT value FROM json_each(?3))
+                     AND f.key IN (SELECT value FROM json_each(?1))
                    UNION ALL
-                   SELECT e.id, 'category', e.category FROM json_each(?3) wanted
-                   JOIN entries e ON e.id = wanted.value
-                   WHERE e.category_key IN (SELECT value FROM json_each(?2)))
+                   SELECT id, 'category', category FROM entries
+                   WHERE id IN (SELECT value FROM json_each(?3))
+                     AND category_key IN (SELECT value FROM json_each(?2)))
                ORDER BY entry, kind = 'category', kind, text""",
             [json.dumps(list(keys)), json.dumps(list(categories)), json.dumps(list(entries))],
         )

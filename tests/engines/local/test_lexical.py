@@ -1,3 +1,4 @@
+import tracemalloc
 from math import log
 from pathlib import Path
 
@@ -119,6 +120,19 @@ def test_rows_with_a_phrase_are_those_that_may_be_seen(
     lexical: LexicalIndex, slices: list[slice], rows: list[int]
 ) -> None:
     assert lexical.rows_with("paid leave", slices).tolist() == rows
+
+
+def test_rows_that_may_not_be_seen_are_not_gone_through() -> None:
+    lexical = LexicalIndex.build([("", "paid leave")] * 20_000)
+    places = [slice(5, 8), slice(19_000, 19_001)]
+
+    tracemalloc.start()
+    rows = lexical.rows_with("leave, paid", places)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert rows.tolist() == [5, 6, 7, 19_000]
+    assert most < 20_000  # a byte for every row would be more
 
 
 WORDS = ("the", "often", "often", "often", "often", "some", "some", "rare", "once")
