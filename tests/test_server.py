@@ -41,7 +41,7 @@ def tool_of(knowledge: KnowledgeBase, **options: Any) -> Any:
 
 
 async def ask(
-    tool: Any, arguments: dict[str, Any], name: str | None = None, **options: Any
+    tool: Any, arguments: dict[str, Any], *, name: str | None = None, **options: Any
 ) -> CallToolResult:
     """Call a tool through the server and the official client, in memory."""
     server = create_mcp_server(tool)
@@ -154,7 +154,7 @@ async def test_a_client_names_no_groups(
     handbook: KnowledgeBase, said: dict[str, Any], place: str
 ) -> None:
     arguments = {"query": SALARY, **(said if place == "arguments" else {})}
-    options = {"meta": said} if place == "meta" else {}
+    options: dict[str, Any] = {"meta": said} if place == "meta" else {}
 
     for groups in ((), None, ["it-leads"]):
         closed = await ask(tool_of(handbook, groups=groups), arguments, **options)

@@ -180,9 +180,12 @@ def _numbers(raw: object, embedder: str) -> NDArray[np.float64]:
     """
     try:
         given = np.asarray(raw)
-        is_real = given.dtype.kind in "fiu" or (
-            # Integers of any size; anything else that is no number comes as objects, too.
-            given.dtype.kind == "O" and all(isinstance(number, Real) for number in given.flat)
+        is_real = given.dtype.kind in "bfiu" or (
+            # Integers of any size, and None, which becomes NaN; anything else that is no number
+            # comes as objects, too. None alone is no vector.
+            given.dtype.kind == "O"
+            and given.ndim > 0
+            and all(number is None or isinstance(number, Real) for number in given.flat)
         )
         with np.errstate(over="ignore"):  # infinite is not usable, and said so
             numbers = given.astype(np.float64) if is_real else None

@@ -318,7 +318,7 @@ def reseal(root: Path, **changes: object) -> None:
 def test_another_format_is_refused_by_its_number(root: Path) -> None:
     reseal(root, format=1)
 
-    with pytest.raises(KnowledgeDamagedError, match="has format 1, this version reads 4"):
+    with pytest.raises(KnowledgeDamagedError, match="has format 1, this version reads 5"):
         read(root)
 
 
