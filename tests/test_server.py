@@ -112,7 +112,7 @@ async def test_a_wrong_call_is_an_error_that_says_how_to_mend_it(
 
 
 async def test_an_unknown_tool_is_an_error_that_names_the_one(handbook: KnowledgeBase) -> None:
-    result = await ask(tool_of(handbook), {"query": PLAIN}, "search")
+    result = await ask(tool_of(handbook), {"query": PLAIN}, name="search")
 
     assert result.isError is True
     assert text(result) == "There is no tool 'search' here: call 'lookup_knowledge'."
