@@ -3,13 +3,21 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 
-.PHONY: demo test soak notebooks lint check clean
+.PHONY: demo test floors soak notebooks lint check clean
 
 demo: .venv/.installed
 	$(BIN)/python examples/demo.py
 
 test: .venv/.installed-test
 	$(BIN)/python -m pytest -n auto
+
+# The tests of the requirements, with the lowest version of everything that pyproject.toml allows.
+floors: .venv/.installed-test
+	$(PYTHON) -m venv --clear .venv-floors
+	$(BIN)/python tests/floors.py > .venv-floors/constraints.txt
+	.venv-floors/bin/pip --disable-pip-version-check install --quiet \
+		--constraint .venv-floors/constraints.txt --editable '.[test]'
+	.venv-floors/bin/python -m pytest -n auto -W default tests/requirements
 
 soak: .venv/.installed-test
 	$(BIN)/python tests/soak.py
@@ -26,7 +34,7 @@ lint: .venv/.installed-dev
 check: lint test
 
 clean:
-	rm -rf .venv .demo dist
+	rm -rf .venv .venv-floors .demo dist
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'

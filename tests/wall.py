@@ -65,7 +65,7 @@ _WORDS = (
 _NEVER_THE_SAME = frozenset(
     {
         *("duration_ms", "durationMs", "timings", "invocation_id", "invocationId"),
-        *("started", "created_at", "generation", "view"),
+        *("started", "created_at", "generation", "scope", "view"),
         *("timestamp", "id", "config", "parent_config", "ts"),  # of LangGraph's debug events
     }
 )
