@@ -55,6 +55,12 @@ class Question(BaseModel):
     category: Text | None = None
     """Category of the answer; by default that of the relevant entries."""
 
+    kind: Text | None = None
+    """Kind of question, to group the report by."""
+
+    language: Text | None = None
+    """Language of the question, to group the report by."""
+
     answerable: bool
     """Whether the documents answer it; by default, whether anything is relevant."""
 
@@ -128,8 +134,17 @@ class Gold:
     @property
     def expected(self) -> frozenset[str]:
         """What answers: sections where the question names them, else entries."""
-        grades = self.sections or self.documents
-        return frozenset(source for source, grade in grades.items() if grade)
+        return self.relevant_sections if self.sections else self.relevant_documents
+
+    @property
+    def relevant_documents(self) -> frozenset[str]:
+        """Entries with a grade above 0."""
+        return frozenset(source for source, grade in self.documents.items() if grade)
+
+    @property
+    def relevant_sections(self) -> frozenset[str]:
+        """Sections with a grade above 0."""
+        return frozenset(source for source, grade in self.sections.items() if grade)
 
 
 @dataclass(frozen=True)
