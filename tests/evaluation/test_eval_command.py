@@ -62,7 +62,7 @@ def test_json_is_the_report_and_nothing_else(handbook_path: Path, few: Path) -> 
 
 
 def test_tables_show_the_figures_within_a_hundred_columns(handbook_path: Path) -> None:
-    gates = ("--fail-under", "ndcg@10=0.9", "--fail-over", "falseEvidenceRate=0.1")  # as README
+    gates = ("--fail-under", "ndcg@10=0.9", "--fail-over", "falseEvidenceRate=0.1")
     options = ("--compare", "bm25", "--worst", 3, *gates)
 
     said = run("eval", handbook_path, "--queries", QUESTIONS, *options)
