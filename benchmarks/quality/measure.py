@@ -1,10 +1,11 @@
-"""Measure one set: the evaluation, what each rerank signal brings, and the best possible order.
+"""Measure one set: what is delivered, the ranking, each rerank signal, and the best possible order.
 
 The signals are measured on the same searches, without category filters and with the answerability
 rule off: only the order of the blocks differs.
 """
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ from lookup_tool.stages.rerank import rerank
 PEERS: tuple[Peer, ...] = ("bm25", "dense", "rrf")
 METRIC = "ndcg@10"
 QUESTIONS = "queries.dev.jsonl"
+ANCHORS = "anchors.dev.json"
+"""Other names of relevant sections: a heading may have an anchor of its own beside the one that is
+made of its words. Either name is accepted; which one a knowledge base uses is not measured."""
 
 Progress = Callable[[int, int], None]
 
@@ -41,8 +45,8 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What the searches of one question found, and its answers."""
+class _Ranked:
+    """The evidence of one question, to be ranked in several ways, and its answers."""
 
     grades: dict[str, int]
     """Of sections where the question names them, else of entries."""
@@ -70,8 +74,9 @@ def measure(folder: Path, knowledge: KnowledgeBase, progress: Progress) -> Measu
         knowledge: Built from the documents.
         progress: Called with (done, total) after each question.
     """
-    questions = read_questions(folder / QUESTIONS)
-    report = evaluate(knowledge, questions, compare=PEERS, progress=progress)
+    questions = _read(folder, knowledge)
+    by = "kind" if any(question.kind for question in questions) else "category"
+    report = evaluate(knowledge, questions, compare=PEERS, by=by, progress=progress)
     found = _search(knowledge, [question for question in questions if question.answerable])
     shipped = RerankConfig()
     whole = _ndcg(found, shipped)
@@ -82,17 +87,34 @@ def measure(folder: Path, knowledge: KnowledgeBase, progress: Progress) -> Measu
     return Measured(report, ablation, _oracle(found))
 
 
-def _search(knowledge: KnowledgeBase, questions: Sequence[Question]) -> list[_Found]:
+def _read(folder: Path, knowledge: KnowledgeBase) -> list[Question]:
+    """Read the questions of a set, with the names that the knowledge base gives to sections."""
+    questions = read_questions(folder / QUESTIONS)
+    anchors = folder / ANCHORS
+    others: Mapping[str, str] = json.loads(anchors.read_text("utf-8")) if anchors.exists() else {}
+    finder = GoldFinder(knowledge)
+    return [_with_known_sections(question, finder, others) for question in questions]
+
+
+def _with_known_sections(
+    question: Question, finder: GoldFinder, others: Mapping[str, str]
+) -> Question:
+    missing = finder.find(question).missing
+    sections = (others.get(s, s) if s in missing else s for s in question.relevant_sections)
+    return question.model_copy(update={"relevant_sections": tuple(sections)})
+
+
+def _search(knowledge: KnowledgeBase, questions: Sequence[Question]) -> list[_Ranked]:
     config = unfiltered(ranking_config(LookupConfig()))
     graph = draw(LookupNodes(knowledge, config, None, "benchmark")).compile(checkpointer=False)
     finder = GoldFinder(knowledge)
-    found: list[_Found] = []
+    found: list[_Ranked] = []
     for question in questions:
         gold = finder.find(question)
         keys = ["evidence", "terms", "hints"]
         state: dict[str, Any] = graph.invoke({"query": question.query}, output_keys=keys)
         found.append(
-            _Found(
+            _Ranked(
                 grades=dict(gold.sections or gold.documents),
                 by_section=bool(gold.sections),
                 blocks=state["evidence"].blocks,
@@ -103,7 +125,7 @@ def _search(knowledge: KnowledgeBase, questions: Sequence[Question]) -> list[_Fo
     return [each for each in found if any(each.grades.values())]
 
 
-def _ndcg(found: Sequence[_Found], config: RerankConfig) -> float:
+def _ndcg(found: Sequence[_Ranked], config: RerankConfig) -> float:
     rankings: list[list[str]] = []
     for each in found:
         ranked, _ = rerank(each.blocks, each.terms, each.matches, config, RANKED_BLOCKS)
@@ -111,7 +133,7 @@ def _ndcg(found: Sequence[_Found], config: RerankConfig) -> float:
     return _mean(found, rankings)
 
 
-def _oracle(found: Sequence[_Found]) -> float:
+def _oracle(found: Sequence[_Ranked]) -> float:
     rankings: list[list[str]] = []
     for each in found:
         ids = each.ids([s for b in each.blocks for s in (b.source, *b.duplicates)])
@@ -119,5 +141,5 @@ def _oracle(found: Sequence[_Found]) -> float:
     return _mean(found, rankings)
 
 
-def _mean(found: Sequence[_Found], rankings: Sequence[Sequence[str]]) -> float:
+def _mean(found: Sequence[_Ranked], rankings: Sequence[Sequence[str]]) -> float:
     return float(score_rankings([each.grades for each in found], rankings)[METRIC].mean())

@@ -14,10 +14,9 @@ BEGIN = "<!-- quality: begin -->"
 END = "<!-- quality: end -->"
 
 _PEERS = ("BM25", "dense", "RRF of both")
+_OURS = "lookup_knowledge"
 _OUTCOMES = {
     "auroc": "AUROC",
-    "falseEvidenceRate": "false evidence",
-    "missedRate": "missed",
     "filterPrecision": "L0 precision",
     "filterCoverage": "L0 coverage",
 }
@@ -30,13 +29,24 @@ Results = Mapping[str, Mapping[str, Mapping[str, Any]]]
 def figures(measured: Measured) -> dict[str, Any]:
     """Return the figures of one set as plain JSON types."""
     report = measured.report
-    rankings = {"lookup_knowledge": report.metrics}
-    rankings |= {each.name: each.metrics for each in report.comparisons}
+    systems = {_OURS: report.metrics}
+    systems |= {each.name: each.metrics for each in report.comparisons}
     return {
         "questions": report.questions,
         "answerable": report.answerable,
-        "rankings": {name: _ranking(metrics) for name, metrics in rankings.items()},
-        "outcomes": {m: report.metrics[m].value for m in _OUTCOMES if m in report.metrics},
+        "metrics": {name: _values(metrics) for name, metrics in systems.items()},
+        "lost": report.lost,
+        "by": report.by,
+        "slices": {
+            each.name or "(none)": {
+                "questions": each.questions,
+                "metrics": {
+                    _OURS: _values(each.metrics),
+                    **{name: _values(metrics) for name, metrics in each.comparisons.items()},
+                },
+            }
+            for each in report.slices
+        },
         "filters": {f.group: _filter(f) for f in report.filters if f.group in _FILTERS and f.fired},
         "ablation": {name: round(gain, 4) for name, gain in measured.ablation.items()},
         "oracle": round(measured.oracle, 4),
@@ -59,6 +69,7 @@ def markdown(results: Results) -> str:
         parts += [
             f"## {embedder}",
             _summary(sets),
+            *(_by_kind(name, each) for name, each in sets.items() if each["by"] == "kind"),
             "What each rerank signal brings, nDCG@10 (of sections where the questions name them):",
             _table(
                 ("signal", *sets),
@@ -74,30 +85,75 @@ def markdown(results: Results) -> str:
 
 
 def _summary(sets: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return ranking and abstention, a row for each set and level."""
-    systems = ("lookup_knowledge", *PEERS)
-    headings = ("lookup_knowledge", *_PEERS, "best order", *_OUTCOMES.values())
+    """Return what is delivered, and the ranking."""
+    delivered = _table(
+        ("delivered (sections)", *_DELIVERED), ((n, *_delivered(s)) for n, s in sets.items())
+    )
+    return f"{delivered}\n\n{_ranking(sets)}"
+
+
+_DELIVERED = (
+    *(_OURS, "rule off", "BM25", "dense", "fused"),
+    *("refused", "unanswerable: sufficient / any evidence"),
+)
+
+
+def _delivered(measured: Mapping[str, Any]) -> list[str]:
+    """Return one row of what is delivered, of a set or of a slice of one."""
+    metrics = measured["metrics"]
+    ours = metrics[_OURS]
+    unanswerable = [_number(ours.get(m)) for m in ("unanswerableSufficient", "falseEvidenceRate")]
+    return [
+        _with_sections(ours),
+        _with_sections(ours, "RuleOff"),
+        *(_with_sections(metrics[peer]) for peer in PEERS),
+        _number(ours.get("missedRate")),
+        " / ".join(unanswerable) if any(unanswerable) else "",
+    ]
+
+
+def _with_sections(metrics: Mapping[str, float], variant: str = "") -> str:
+    """Write what is delivered, entries and in parentheses sections."""
+    entry, section = (
+        _number(metrics.get(f"{level}{variant}")) for level in ("delivered", "deliveredSection")
+    )
+    return f"{entry} ({section})" if section else entry
+
+
+def _by_kind(name: str, figures: Mapping[str, Any]) -> str:
+    """Return what is delivered of each kind of question."""
+    rows = (
+        (kind, str(each["questions"]), *_delivered(each))
+        for kind, each in figures["slices"].items()
+    )
+    return f"{name}, by kind of question:\n\n{_table(('kind', 'n', *_DELIVERED), rows)}"
+
+
+def _ranking(sets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the ranking, a row for each set and level."""
+    headings = (_OURS, *_PEERS, "best order", *_OUTCOMES.values())
     rows: list[tuple[str, ...]] = []
     for name, figures in sets.items():
-        rankings, outcomes = figures["rankings"], figures["outcomes"]
-        sections = "section.ndcg@10" in rankings["lookup_knowledge"]
+        metrics = figures["metrics"]
+        ours = metrics[_OURS]
+        sections = "section.ndcg@10" in ours
         for level, metric in ((name, "ndcg@10"), (f"{name}, sections", "section.ndcg@10")):
-            if metric not in rankings["lookup_knowledge"]:
+            if metric not in ours:
                 continue
             measured_here = sections is (metric == "section.ndcg@10")
             rows.append(
                 (
                     level,
-                    *(_number(rankings[system].get(metric)) for system in systems),
+                    *(_number(metrics[system].get(metric)) for system in (_OURS, *PEERS)),
                     _number(figures["oracle"] if measured_here else None),
-                    *(_number(outcomes.get(m) if level == name else None) for m in _OUTCOMES),
+                    *(_number(ours.get(m) if level == name else None) for m in _OUTCOMES),
                 )
             )
     return _table(("nDCG@10", *headings), rows)
 
 
 def replace_between_markers(readme: Path, results: Results) -> None:
-    """Put the tables of ranking and abstention between the markers of a file.
+    """Put the tables of what is delivered, and of ranking, between the markers of a file.
 
     Raises:
         ConfigurationError: The markers are not there.
@@ -111,10 +167,8 @@ def replace_between_markers(readme: Path, results: Results) -> None:
     readme.write_text(f"{before}{BEGIN}\n{tables}\n{END}{after}", encoding="utf-8")
 
 
-def _ranking(metrics: Metrics) -> dict[str, float]:
-    ranking = ("ndcg@10", "recall@5", "recall@10", "mrr@10")
-    wanted = [f"{prefix}{metric}" for prefix in ("", "section.") for metric in ranking]
-    return {metric: metrics[metric].value for metric in wanted if metric in metrics}
+def _values(metrics: Metrics) -> dict[str, float]:
+    return {metric: estimate.value for metric, estimate in metrics.items()}
 
 
 def _filter(report: FilterReport) -> dict[str, Any]:

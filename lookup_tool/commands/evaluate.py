@@ -12,7 +12,13 @@ from lookup_tool.config import as_groups
 from lookup_tool.errors import ConfigurationError
 from lookup_tool.evaluation.evaluate import evaluate as measure
 from lookup_tool.evaluation.questions import read_questions
-from lookup_tool.evaluation.report import LESS_IS_BETTER, METRICS, EvaluationReport, Peer
+from lookup_tool.evaluation.report import (
+    LESS_IS_BETTER,
+    METRICS,
+    EvaluationReport,
+    Grouping,
+    Peer,
+)
 from lookup_tool.knowledge_base import KnowledgeBase
 
 _MAX_NAMES = 5
@@ -69,33 +75,39 @@ def evaluate(  # noqa: PLR0913 - the options of one command
         Path,
         typer.Option(
             help="JSONL file, one question a line: `query`, `relevant` (entries that answer it), "
-            "and if you like `id`, `relevant_sections`, `grades`, `category`, `answerable`."
+            "and if you like `id`, `relevant_sections`, `grades`, `category`, `kind`, `language`, "
+            "`answerable`."
         ),
     ],
     *,
     compare: Annotated[
         str,
-        typer.Option(help="Rankings of the same passages to measure beside: `bm25,dense,rrf`."),
-    ] = "",
+        typer.Option(
+            help="Rankings of the same passages to measure beside, in the same budget; none if "
+            "empty."
+        ),
+    ] = ",".join(get_args(Peer)),
+    by: Annotated[Grouping, typer.Option(help="What to group the questions by.")] = "category",
     fail_under: Annotated[
         list[str] | None,
         typer.Option(metavar="METRIC=VALUE", help="Exit with 1 when a metric is under this."),
     ] = None,
     fail_over: Annotated[
         list[str] | None,
-        typer.Option(metavar="METRIC=VALUE", help="The same for a rate that should be low."),
+        typer.Option(metavar="METRIC=VALUE", help="The same for what should be low."),
     ] = None,
     group: Groups = None,
     worst: Annotated[int, typer.Option(min=0, help="Most questions to list of each kind.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Measure ranking, abstention and filters with questions whose answers are known.
+    """Measure what an agent gets, and why, with questions whose answers are known.
 
-    Ranking is measured with the answerability rule off, over the ranked blocks before packing;
-    abstention with the rule as shipped. Intervals are 95 %, over resampled questions. The gates
-    may be repeated.
+    What is delivered, and abstention, are measured as shipped, over the packed text; ranking with
+    the answerability rule off, over the ranked blocks before packing. The other rankings fill the
+    same budget with whole passages under the same headers. Intervals are 95 %, over resampled
+    questions. The gates may be repeated.
 
-    Example: `lookup-tool eval kb --queries questions.jsonl --fail-under ndcg@10=0.7`
+    Example: `lookup-tool eval kb --queries questions.jsonl --fail-under delivered=0.9`
     """
     gates = [Gate.read(text, "under") for text in fail_under or ()]
     gates += [Gate.read(text, "over") for text in fail_over or ()]
@@ -106,6 +118,7 @@ def evaluate(  # noqa: PLR0913 - the options of one command
             knowledge,
             questions,
             compare=peers,
+            by=by,
             groups=as_groups(group or ()),
             progress=lambda done, total: step("ask", done, total),
         )

@@ -6,16 +6,26 @@ from rich.table import Table
 
 from lookup_tool.commands.console import add_row, out
 from lookup_tool.evaluation.report import (
-    CategoryReport,
     Estimate,
     EvaluationReport,
     Lost,
     Metrics,
+    Peer,
     QuestionReport,
 )
 
 _WIDTH = 100
 _RANKING = ("recall@5", "recall@10", "mrr@10")
+
+_OUTCOMES = {
+    "auroc": "AUROC",
+    "missedRate": "answerable: refused",
+    "answerableWeak": "answerable: weak",
+    "answerableSufficient": "answerable: sufficient",
+    "falseEvidenceRate": "unanswerable: any evidence",
+    "unanswerableWeak": "unanswerable: weak",
+    "unanswerableSufficient": "unanswerable: sufficient",
+}
 
 _LOST: dict[Lost, str] = {
     "not_in_knowledge_base": "not in the knowledge base",
@@ -25,6 +35,7 @@ _LOST: dict[Lost, str] = {
     "not_usable": "not usable by the rule",
     "ranked_low": "ranked too low",
     "left_out_of_pack": "left out of the context pack",
+    "cut_away": "cut away in the context pack",
     "delivered": "delivered",
     "false_evidence": "evidence for no answer",
     "abstained": "rightly no evidence",
@@ -37,12 +48,13 @@ def print_report(report: EvaluationReport, worst: int) -> None:
         f"{report.questions} questions ({report.answerable} answerable), {report.embedder}, "
         f"version {report.knowledge_version}"
     )
+    _print("Delivered in the packed text", _delivery(report))
     _print("Ranking", _ranking(report))
     _print("Abstention, and where the answers went", _outcomes(report))
     if any(group.fired for group in report.filters):
         _print("Category filters of L0, nDCG@10 against no filter", _filters(report))
-    if len(report.categories) > 1:
-        _print("By category", _categories(report.categories))
+    if len(report.slices) > 1:
+        _print(f"By {report.by}", _slices(report))
     asked = [each for each in report.details if each.answerable and not _perfect(each)]
     _print("Worst answerable questions", _answerable(asked[:worst]))
     fooled = [each for each in report.details if each.lost == "false_evidence"]
@@ -77,6 +89,26 @@ def _table(*headings: str, numbers: int = 0, shares: Sequence[int] = ()) -> Tabl
     return table
 
 
+def _delivery(report: EvaluationReport) -> Table:
+    compared = bool(report.comparisons)
+    headings = ("level", "in the budget", "n", "delivered [95 %]", "rank", "used")
+    table = _table(*headings, *(["ours above it"] if compared else []), numbers=4 + compared)
+    systems = [("lookup_knowledge", report.metrics, "", Metrics())]
+    systems += [("with the rule off", report.metrics, "RuleOff", Metrics())]
+    systems += [(each.name, each.metrics, "", each.gain) for each in report.comparisons]
+    for level, metric in (("entry", "delivered"), ("section", "deliveredSection")):
+        for name, metrics, variant, gain in systems:
+            share = metrics.get(f"{metric}{variant}")
+            if share is None:
+                continue
+            rank = "" if variant else _decimal(metrics.get(f"{metric}Rank"), 1)
+            used = "" if variant else _decimal(metrics.get("packUsed"), 0)
+            row = (level, name, str(share.questions), _interval(share), rank, used)
+            ours = _interval(gain.get(metric), sign="+")
+            table.add_row(*row, *([ours] if compared else []))
+    return table
+
+
 def _ranking(report: EvaluationReport) -> Table:
     compared = bool(report.comparisons)
     headings = ("level", "ranking", "n", "nDCG@10 [95 %]", "R@5", "R@10", "MRR@10")
@@ -97,8 +129,7 @@ def _ranking(report: EvaluationReport) -> Table:
 
 def _outcomes(report: EvaluationReport) -> Table:
     table = _table("measure", "n", "value [95 %]", numbers=2)
-    names = {"auroc": "AUROC", "falseEvidenceRate": "false evidence", "missedRate": "missed"}
-    for metric, name in names.items():
+    for metric, name in _OUTCOMES.items():
         if metric in report.metrics:
             estimate = report.metrics[metric]
             add_row(table, name, str(estimate.questions), _interval(estimate))
@@ -121,20 +152,22 @@ def _filters(report: EvaluationReport) -> Table:
     return table
 
 
-def _categories(categories: Sequence[CategoryReport]) -> Table:
-    metrics = {
-        "ndcg@10": "nDCG@10",
-        "recall@10": "R@10",
-        "mrr@10": "MRR@10",
+def _slices(report: EvaluationReport) -> Table:
+    ours = {
+        "delivered": "delivered",
+        "deliveredRuleOff": "rule off",
+        "missedRate": "refused",
         "falseEvidenceRate": "false ev.",
-        "missedRate": "missed",
-        "filterCoverage": "filtered",
-        "filterPrecision": "rightly",
+        "ndcg@10": "nDCG@10",
     }
-    table = _table("category", "n", *metrics.values(), numbers=1 + len(metrics))
-    for each in categories:
-        values = (_number(each.metrics.get(metric)) for metric in metrics)
-        add_row(table, each.category or "(none)", str(each.questions), *values)
+    peers: list[Peer] = [each.name for each in report.comparisons]
+    headings = [*ours.values()]
+    headings[2:2] = peers
+    table = _table(report.by, "n", *headings, numbers=1 + len(headings))
+    for each in report.slices:
+        values = [_number(each.metrics.get(metric)) for metric in ours]
+        values[2:2] = [_number(each.comparisons[peer].get("delivered")) for peer in peers]
+        add_row(table, each.name or "(none)", str(each.questions), *values)
     return table
 
 
@@ -179,6 +212,10 @@ def _fates(each: QuestionReport) -> Iterator[str]:
 
 def _number(estimate: Estimate | None) -> str:
     return "" if estimate is None else f"{estimate.value:.3f}"
+
+
+def _decimal(estimate: Estimate | None, digits: int) -> str:
+    return "" if estimate is None else f"{estimate.value:.{digits}f}"
 
 
 def _interval(estimate: Estimate | None, sign: str = "") -> str:

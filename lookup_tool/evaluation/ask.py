@@ -1,31 +1,24 @@
-"""Ask questions in every way that is measured.
+"""Ask questions, and note the outcome of each in every way that is measured.
 
-Every question goes through the compiled machine: once as it is shipped, which measures abstention,
-and once with the answerability rule off, which measures the ranking of the blocks before packing;
-where L0 filtered, once more without the filter. The ranking is that of the same searches: where
-the shipped lookup dropped its filter because nothing usable was left, it is taken after the retry.
+Every question goes through the compiled machine: as it is shipped, which measures abstention and
+delivery; with the answerability rule off, which measures what ranking and packing can deliver; with
+the rule off and many blocks, which measures the ranking before packing; and where L0 filtered, once
+more without the filter.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
-from lookup_tool.config import LookupConfig
+from lookup_tool.config import LookupConfig, PackConfig
 from lookup_tool.contracts import FallbackReason
-from lookup_tool.evaluation.lookups import (
-    Look,
-    Lookup,
-    Remembering,
-    always_retried,
-    lookups,
-    ranking_config,
-    unfiltered,
-)
-from lookup_tool.evaluation.lost import Lookups, where_lost
-from lookup_tool.evaluation.peers import rank_passages
+from lookup_tool.evaluation.delivery import PackedText, rank_of
+from lookup_tool.evaluation.lookups import LookupRun, QuestionRunner, QuestionRuns
+from lookup_tool.evaluation.lost import where_lost
+from lookup_tool.evaluation.peers import fill_budget, rank_passages
 from lookup_tool.evaluation.questions import Gold, GoldFinder, Question
 from lookup_tool.evaluation.report import Lost, Peer
 from lookup_tool.knowledge_base import KnowledgeBase
+from lookup_tool.schema import StoredPassage
 from lookup_tool.text import category_key
 
 Progress = Callable[[int, int], None]
@@ -33,24 +26,39 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Ranking:
-    """What came first."""
+    """Entries and sections, each best first."""
 
     documents: tuple[str, ...]
     sections: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A question, and what was seen of its lookups."""
+class PeerOutcome:
+    """What another ranking makes of a question."""
+
+    ranking: Ranking
+    packed: PackedText
+
+
+@dataclass(frozen=True)
+class QuestionOutcome:
+    """A question, and what was measured of its lookups."""
 
     question: Question
     gold: Gold
-    shipped: Lookup
+    shipped: LookupRun
+    packed: PackedText
+    """What the shipped lookup delivers."""
+
+    packed_rule_off: PackedText
+    """What it would with the answerability rule off."""
+
     ranking: Ranking
     unfiltered: Ranking
-    peers: Mapping[Peer, Ranking]
+    peers: Mapping[Peer, PeerOutcome]
     lost: Lost
     rank: int | None
+    """Rank of the first expected source in `ranking`, by blocks."""
 
     @property
     def answerability(self) -> float:
@@ -70,6 +78,13 @@ class Asked:
             return None
         return category_key(self.shipped.filter) in self.gold.categories
 
+    def packed_rank(self, packed: PackedText) -> int | None:
+        """Return the rank of the first packed block that delivers an expected source, or None."""
+        if not self.question.answerable:
+            return None
+        blocks = packed.sections if self.gold.sections else packed.entries
+        return rank_of(self.gold.expected, blocks)
+
 
 def ask(  # noqa: PLR0913, PLR0917 - `evaluate` without its defaults
     knowledge: KnowledgeBase,
@@ -78,53 +93,51 @@ def ask(  # noqa: PLR0913, PLR0917 - `evaluate` without its defaults
     compare: Sequence[Peer],
     groups: frozenset[str],
     progress: Progress | None = None,
-) -> list[Asked]:
+) -> list[QuestionOutcome]:
     """Look every question up in every way that is measured."""
     finder = GoldFinder(knowledge, groups)
-    remembering = cast("KnowledgeBase", Remembering(knowledge))
-    ranking = ranking_config(config)
-    shipped, ranked, retried, plain = (
-        lookups(remembering, settings, groups)
-        for settings in (config, ranking, always_retried(ranking), unfiltered(ranking))
-    )
-    asked: list[Asked] = []
+    runner = QuestionRunner(knowledge, config, groups)
+    outcomes: list[QuestionOutcome] = []
     for question in questions:
-        gold = finder.find(question)
-        seen = _look(question.query, shipped, ranked, retried, plain)
-        lost, rank = _lost(question, gold, seen)
         passages = rank_passages(knowledge, question.query, groups) if compare else {}
-        asked.append(
-            Asked(
-                question=question,
-                gold=gold,
-                shipped=seen.shipped,
-                ranking=Ranking(seen.ranked.documents, seen.ranked.sections),
-                unfiltered=Ranking(seen.unfiltered.documents, seen.unfiltered.sections),
-                peers={
-                    name: Ranking(tuple(p.entry for p in ranks), tuple(p.source for p in ranks))
-                    for name, ranks in passages.items()
-                },
-                lost=lost,
-                rank=rank,
-            )
+        peers: dict[Peer, PeerOutcome] = {
+            name: _peer(name, passages[name], config.pack) for name in compare
+        }
+        outcomes.append(
+            _outcome(question, finder.find(question), runner.run(question.query), peers)
         )
         if progress is not None:
-            progress(len(asked), len(questions))
-    return asked
+            progress(len(outcomes), len(questions))
+    return outcomes
 
 
-def _look(query: str, shipped: Look, ranked: Look, retried: Look, plain: Look) -> Lookups:
-    answer = shipped(query)
-    dropped = answer.result.retrieval_trace.fallback_reason == "filtered_vector_no_evidence"
-    laid_bare = (retried if dropped else ranked)(query)
-    without = laid_bare if answer.filter is None else plain(query)
-    return Lookups(answer, laid_bare, without)
+def _outcome(
+    question: Question, gold: Gold, runs: QuestionRuns, peers: Mapping[Peer, PeerOutcome]
+) -> QuestionOutcome:
+    lost, rank = _lost(question, gold, runs)
+    return QuestionOutcome(
+        question=question,
+        gold=gold,
+        shipped=runs.shipped,
+        packed=runs.shipped.packed,
+        packed_rule_off=runs.rule_off.packed,
+        ranking=Ranking(runs.ranked.documents, runs.ranked.sections),
+        unfiltered=Ranking(runs.unfiltered.documents, runs.unfiltered.sections),
+        peers=peers,
+        lost=lost,
+        rank=rank,
+    )
 
 
-def _lost(question: Question, gold: Gold, seen: Lookups) -> tuple[Lost, int | None]:
-    found = seen.shipped.result.found
+def _peer(name: Peer, passages: Sequence[StoredPassage], config: PackConfig) -> PeerOutcome:
+    ranking = Ranking(tuple(p.entry for p in passages), tuple(p.source for p in passages))
+    return PeerOutcome(ranking, fill_budget(name, passages, config))
+
+
+def _lost(question: Question, gold: Gold, runs: QuestionRuns) -> tuple[Lost, int | None]:
+    found = runs.shipped.result.found
     if not question.answerable:
         return ("false_evidence" if found else "abstained"), None
     if not gold.expected:
         return ("delivered" if found else "not_usable"), None
-    return where_lost(gold, seen)
+    return where_lost(gold, runs)

@@ -1,4 +1,4 @@
-"""Questions with known answers: their file, and what their answers are called in a knowledge base.
+"""Questions with known answers: reading their file, and finding their answers in a knowledge base.
 
 A file is JSONL, one question a line. Ids are taken as people write them: an entry with or without
 its suffix, a section by the anchor of any of its headings.
@@ -55,6 +55,12 @@ class Question(BaseModel):
     category: Text | None = None
     """Category of the answer; by default that of the relevant entries."""
 
+    kind: Text | None = None
+    """Kind of question, to group the report by."""
+
+    language: Text | None = None
+    """Language of the question, to group the report by."""
+
     answerable: bool
     """Whether the documents answer it; by default, whether anything is relevant."""
 
@@ -108,13 +114,13 @@ def _question(line: str, file: Path, number: int) -> Question:
 
 @dataclass(frozen=True)
 class Gold:
-    """What the answers of a question are called in one knowledge base."""
+    """The sources of one knowledge base that answer a question, with their grades."""
 
     documents: Mapping[str, int]
     """Grade of each relevant entry, by source; those that are missing under their given id."""
 
     sections: Mapping[str, int]
-    """Grade of each relevant section, in the same way."""
+    """Grade of each relevant section, by source; those that are missing under their given id."""
 
     missing: tuple[str, ...]
     """Given ids that the knowledge base does not hold, or not for these groups."""
@@ -127,14 +133,23 @@ class Gold:
 
     @property
     def expected(self) -> frozenset[str]:
-        """What answers: sections where the question names them, else entries."""
-        grades = self.sections or self.documents
-        return frozenset(source for source, grade in grades.items() if grade)
+        """Sources that answer: sections where the question names them, else entries."""
+        return self.relevant_sections if self.sections else self.relevant_documents
+
+    @property
+    def relevant_documents(self) -> frozenset[str]:
+        """Entries with a grade above 0."""
+        return frozenset(source for source, grade in self.documents.items() if grade)
+
+    @property
+    def relevant_sections(self) -> frozenset[str]:
+        """Sections with a grade above 0."""
+        return frozenset(source for source, grade in self.sections.items() if grade)
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a given id leads to."""
+    """The entry, and the section of it, that a given id names."""
 
     document: str
     section: str | None
@@ -151,7 +166,7 @@ class GoldFinder:
         self._entries: dict[str, _Anchors | None] = {}
 
     def find(self, question: Question) -> Gold:
-        """Return what the answers of a question are called."""
+        """Return the sources that answer a question."""
         given = dict.fromkeys((*question.relevant, *question.relevant_sections), 1)
         grades = {**given, **question.grades}
         places = {name: self._place(name) for name in grades}
@@ -202,7 +217,7 @@ class GoldFinder:
 
 @dataclass(frozen=True)
 class _Anchors:
-    """An entry, and what its sections may be called."""
+    """An entry, and the anchors by which its sections may be named."""
 
     source: str
     category: str | None

@@ -4,9 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from lookup_tool.contracts import Contract, FallbackReason
+from lookup_tool.contracts import Contract, EvidenceStatus, FallbackReason
 
 Peer = Literal["bm25", "dense", "rrf"]
+
+Grouping = Literal["category", "kind", "language"]
 
 FilterGroup = Literal["all", "right", "wrong", "kept"] | FallbackReason
 
@@ -18,12 +20,31 @@ Lost = Literal[
     "not_usable",
     "ranked_low",
     "left_out_of_pack",
+    "cut_away",
     "delivered",
     "false_evidence",
     "abstained",
 ]
 
 METRICS = {
+    "delivered": "share of the answerable questions with a relevant entry in the packed text, any "
+    "passage of it",
+    "deliveredSection": "share with a relevant section in the packed text, over the questions that "
+    "name sections: other passages of its entry do not count",
+    "deliveredRuleOff": "`delivered` with the answerability rule off: what ranking and packing do",
+    "deliveredSectionRuleOff": "`deliveredSection` with the rule off",
+    "deliveredRank": "mean rank among the packed blocks of the first relevant entry that was "
+    "delivered",
+    "deliveredSectionRank": "the same of the first relevant section",
+    "packUsed": "mean size of the packed text over the questions with evidence, in the unit of its "
+    "budget (tokens)",
+    "missedRate": "share of the answerable questions that were refused: they got no evidence",
+    "answerableSufficient": "share of the answerable questions whose evidence is `sufficient`",
+    "answerableWeak": "share of them whose evidence is `weak`",
+    "falseEvidenceRate": "share of the unanswerable questions that got any evidence",
+    "unanswerableSufficient": "share of the unanswerable questions whose evidence is `sufficient`",
+    "unanswerableWeak": "share of them whose evidence is `weak`",
+    "auroc": "chance that an answerable question has a higher answerability than another",
     "ndcg@10": "nDCG of the first ten entries, with grades where the questions have them",
     "recall@5": "share of the relevant entries among the first five",
     "recall@10": "the same among the first ten",
@@ -32,15 +53,17 @@ METRICS = {
     "section.recall@5": "share of the relevant sections among the first five",
     "section.recall@10": "the same among the first ten",
     "section.mrr@10": "one over the rank of the first relevant section among ten",
-    "auroc": "chance that an answerable question has a higher answerability than another",
-    "falseEvidenceRate": "share of the unanswerable questions that got evidence",
-    "missedRate": "share of the answerable questions that got none",
     "filterCoverage": "share of the questions for which L0 derived a category filter",
     "filterPrecision": "share of these filters with the right category, where it is known",
 }
 """Names of the metrics, and what they say."""
 
-LESS_IS_BETTER = frozenset({"falseEvidenceRate", "missedRate"})
+LESS_IS_BETTER = frozenset(
+    {
+        *("deliveredRank", "deliveredSectionRank", "packUsed", "missedRate", "answerableWeak"),
+        *("falseEvidenceRate", "unanswerableSufficient", "unanswerableWeak"),
+    }
+)
 
 
 class Estimate(Contract):
@@ -64,29 +87,34 @@ Metrics = dict[str, Estimate]
 
 
 class Comparison(Contract):
-    """Another ranking of the same passages with the same embedder."""
+    """Another ranking of the same passages with the same embedder, in the same budget."""
 
     name: Peer
     """What ranks."""
 
     metrics: Metrics
-    """Its ranking metrics."""
+    """Its ranking metrics, and what its passages deliver in the budget of the packed text."""
 
     gain: Metrics
-    """What `lookup_knowledge` has above it, question by question."""
+    """What `lookup_knowledge` has above it, question by question; `deliveredRuleOff` is its
+    `delivered` with the rule off above the other's `delivered`."""
 
 
-class CategoryReport(Contract):
-    """The questions of one category."""
+class SliceReport(Contract):
+    """The questions of one category, kind or language."""
 
-    category: str | None
-    """As the questions, else the entries, write it; null where neither names one."""
+    name: str | None
+    """A category as the questions, else the entries, write it, or a kind or language as the
+    questions do; null where none is named."""
 
     questions: int
-    """Questions of this category."""
+    """How many they are."""
 
     metrics: Metrics
     """Their metrics."""
+
+    comparisons: dict[Peer, Metrics]
+    """Those of the other rankings, as asked for."""
 
 
 class FilterReport(Contract):
@@ -118,6 +146,12 @@ class QuestionReport(Contract):
     category: str | None
     """Category of its answer."""
 
+    kind: str | None
+    """Kind of question."""
+
+    language: str | None
+    """Its language."""
+
     answerable: bool
     """Whether the documents answer it."""
 
@@ -133,8 +167,20 @@ class QuestionReport(Contract):
     rank: int | None
     """Rank of the best expected source among the ranked blocks, with the rule off."""
 
-    found: bool
-    """Whether the lookup called its evidence usable."""
+    evidence_status: EvidenceStatus
+    """What the lookup called its evidence."""
+
+    packed_rank: int | None
+    """Rank of the best expected source among the packed blocks; null when it was not delivered."""
+
+    packed_rank_rule_off: int | None
+    """The same with the rule off."""
+
+    packed_rank_of_peers: dict[Peer, int | None]
+    """The same in the passages of other rankings, as asked for."""
+
+    used: int
+    """What the packed text takes, in the unit of its budget."""
 
     answerability: float = Field(ge=0, le=1)
     """What the rule says, in [0, 1]."""
@@ -173,8 +219,11 @@ class EvaluationReport(Contract):
     filters: tuple[FilterReport, ...]
     """What L0's filter brought."""
 
-    categories: tuple[CategoryReport, ...]
-    """The same metrics, category by category."""
+    by: Grouping
+    """What `slices` tells apart."""
+
+    slices: tuple[SliceReport, ...]
+    """The same metrics of the questions of each category, kind or language."""
 
     lost: dict[Lost, int]
     """How many questions ended where."""

@@ -1,146 +1,117 @@
-"""From what was seen of each question to means over questions, and a report."""
+"""From the outcome of each question to a report."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import numpy as np
-
-from lookup_tool.evaluation.ask import Asked, Ranking
-from lookup_tool.evaluation.metrics import DIGITS, estimate, estimate_auroc, score_rankings
+from lookup_tool.evaluation.ask import QuestionOutcome
+from lookup_tool.evaluation.metrics import DIGITS
 from lookup_tool.evaluation.questions import missing_ids
 from lookup_tool.evaluation.report import (
-    CategoryReport,
     Comparison,
     EvaluationReport,
     FilterGroup,
     FilterReport,
+    Grouping,
     Lost,
-    Metrics,
     Peer,
     QuestionReport,
+    SliceReport,
+)
+from lookup_tool.evaluation.scores import (
+    Scores,
+    delivery_scores,
+    differences,
+    means,
+    outcome_scores,
+    pack_scores,
+    ranking_scores,
+    separation,
 )
 from lookup_tool.knowledge_base import KnowledgeBase
 
-Scores = Mapping[str, Mapping[str, float]]
-"""For each metric, its value for each question that it is measured on, by id."""
-
 
 def summarize(
-    knowledge: KnowledgeBase, asked: Sequence[Asked], compare: Sequence[Peer] = ()
+    knowledge: KnowledgeBase,
+    outcomes: Sequence[QuestionOutcome],
+    compare: Sequence[Peer] = (),
+    by: Grouping = "category",
 ) -> EvaluationReport:
     """Put the measurements together."""
-    ranking = ranking_scores(asked, lambda each: each.ranking)
-    without = ranking_scores(asked, lambda each: each.unfiltered)
-    scores = {**ranking, **outcome_scores(asked)}
-    names = dict.fromkeys(each.gold.category_name for each in asked)
-    by_category = {
-        name: [each for each in asked if each.gold.category_name == name]
-        for name in sorted(names, key=lambda name: (name is None, name))
-    }
-    lost: Counter[Lost] = Counter(each.lost for each in asked)
+    ranking = ranking_scores(outcomes, lambda each: each.ranking)
+    unfiltered = ranking_scores(outcomes, lambda each: each.unfiltered)
+    delivery = delivery_scores(outcomes, lambda each: each.packed)
+    rule_off = delivery_scores(outcomes, lambda each: each.packed_rule_off)
+    delivery |= {f"{metric}RuleOff": values for metric, values in rule_off.items()}
+    packs = pack_scores(outcomes, lambda each: each.packed)
+    scores = {**delivery, **packs, **ranking, **outcome_scores(outcomes)}
+    peers: dict[Peer, Scores] = {name: _peer_scores(outcomes, name) for name in compare}
+    lost: Counter[Lost] = Counter(each.lost for each in outcomes)
     return EvaluationReport(
         knowledge_version=knowledge.version,
         embedder=knowledge.embedder,
-        questions=len(asked),
-        answerable=sum(each.question.answerable for each in asked),
-        metrics={**means(scores, asked), **separation(asked)},
-        comparisons=tuple(_comparison(name, asked, ranking) for name in dict.fromkeys(compare)),
-        filters=tuple(_filters(asked, ranking, without)),
-        categories=tuple(
-            CategoryReport(
-                category=name,
-                questions=len(those),
-                metrics={**means(scores, those), **separation(those)},
+        questions=len(outcomes),
+        answerable=sum(each.question.answerable for each in outcomes),
+        metrics={**means(scores, outcomes), **separation(outcomes)},
+        comparisons=tuple(
+            Comparison(
+                name=name,
+                metrics=means(theirs, outcomes),
+                gain=means(_gain({**delivery, **ranking}, theirs), outcomes),
             )
-            for name, those in by_category.items()
+            for name, theirs in peers.items()
         ),
+        filters=tuple(_filters(outcomes, ranking, unfiltered)),
+        by=by,
+        slices=tuple(_slices(outcomes, by, scores, peers)),
         lost=dict(lost.most_common()),
-        missing=missing_ids(each.gold for each in asked if each.question.answerable),
-        details=_details(asked, ranking),
+        missing=missing_ids(each.gold for each in outcomes if each.question.answerable),
+        details=_details(outcomes, ranking),
     )
 
 
-def ranking_scores(asked: Sequence[Asked], ranking: Callable[[Asked], Ranking]) -> Scores:
-    """Compute the ranking metrics of the answerable questions, of entries and of sections."""
-    answerable = [each for each in asked if each.question.answerable]
-    documents = [each for each in answerable if any(each.gold.documents.values())]
-    sections = [each for each in answerable if any(each.gold.sections.values())]
-    scores: dict[str, Mapping[str, float]] = {}
-    for metric, values in score_rankings(
-        [each.gold.documents for each in documents],
-        [ranking(each).documents for each in documents],
-    ).items():
-        scores[metric] = _by_id(documents, values.tolist())
-    for metric, values in score_rankings(
-        [each.gold.sections for each in sections], [ranking(each).sections for each in sections]
-    ).items():
-        scores[f"section.{metric}"] = _by_id(sections, values.tolist())
-    return scores
-
-
-def outcome_scores(asked: Sequence[Asked]) -> Scores:
-    """Return what the shipped lookups got wrong, 1 or 0 a question, and how L0 filtered."""
-    found = {each.question.id: each.shipped.result.found for each in asked}
-    answerable = {each.question.id for each in asked if each.question.answerable}
+def _peer_scores(outcomes: Sequence[QuestionOutcome], peer: Peer) -> Scores:
     return {
-        "falseEvidenceRate": {
-            name: float(is_) for name, is_ in found.items() if name not in answerable
-        },
-        "missedRate": {name: float(not is_) for name, is_ in found.items() if name in answerable},
-        "filterCoverage": {
-            each.question.id: float(each.shipped.filter is not None) for each in asked
-        },
-        "filterPrecision": {
-            each.question.id: float(each.filter_is_right)
-            for each in asked
-            if each.filter_is_right is not None
-        },
+        **delivery_scores(outcomes, lambda each: each.peers[peer].packed),
+        **pack_scores(outcomes, lambda each: each.peers[peer].packed),
+        **ranking_scores(outcomes, lambda each: each.peers[peer].ranking),
     }
 
 
-def means(scores: Scores, asked: Sequence[Asked]) -> Metrics:
-    """Return the mean of each metric over those of these questions that it is measured on."""
-    metrics: Metrics = {}
-    for metric, values in scores.items():
-        measured = [values[each.question.id] for each in asked if each.question.id in values]
-        if measured:
-            metrics[metric] = estimate(np.array(measured))
-    return metrics
+def _gain(ours: Scores, theirs: Scores) -> Scores:
+    """Subtract a peer's scores: what it delivers, with the rule off from what we deliver too."""
+    return differences(ours, {metric: theirs[metric.removesuffix("RuleOff")] for metric in ours})
 
 
-def separation(asked: Sequence[Asked]) -> Metrics:
-    """Return AUROC of the rule, where both answerable and unanswerable questions are there."""
-    answerable = [each.answerability for each in asked if each.question.answerable]
-    others = [each.answerability for each in asked if not each.question.answerable]
-    if not answerable or not others:
-        return {}
-    return {"auroc": estimate_auroc(np.array(answerable), np.array(others))}
+def _slices(
+    outcomes: Sequence[QuestionOutcome],
+    by: Grouping,
+    scores: Scores,
+    peers: Mapping[Peer, Scores],
+) -> Iterator[SliceReport]:
+    """Report the questions of each category, kind or language; those without one last."""
+
+    def name_of(each: QuestionOutcome) -> str | None:
+        return each.gold.category_name if by == "category" else getattr(each.question, by)
+
+    names = dict.fromkeys(map(name_of, outcomes))
+    for name in sorted(names, key=lambda name: (name is None, name)):
+        those = [each for each in outcomes if name_of(each) == name]
+        yield SliceReport(
+            name=name,
+            questions=len(those),
+            metrics={**means(scores, those), **separation(those)},
+            comparisons={peer: means(theirs, those) for peer, theirs in peers.items()},
+        )
 
 
-def _by_id(asked: Sequence[Asked], values: Sequence[float]) -> dict[str, float]:
-    return {each.question.id: value for each, value in zip(asked, values, strict=True)}
-
-
-def _differences(scores: Scores, others: Scores) -> Scores:
-    """Subtract other scores of the same questions."""
-    return {
-        metric: {name: value - others[metric][name] for name, value in values.items()}
-        for metric, values in scores.items()
-    }
-
-
-def _comparison(peer: Peer, asked: Sequence[Asked], ranking: Scores) -> Comparison:
-    theirs = ranking_scores(asked, lambda each: each.peers[peer])
-    gain = means(_differences(ranking, theirs), asked)
-    return Comparison(name=peer, metrics=means(theirs, asked), gain=gain)
-
-
-def _filters(asked: Sequence[Asked], ranking: Scores, without: Scores) -> Iterator[FilterReport]:
+def _filters(
+    outcomes: Sequence[QuestionOutcome], ranking: Scores, unfiltered: Scores
+) -> Iterator[FilterReport]:
     """Say what the filter brought to each group of the questions that it was derived for."""
     metric = "ndcg@10"
-    gains = _differences(ranking, without)
-    filtered = [each for each in asked if each.shipped.filter is not None]
-    belongs: dict[FilterGroup, Callable[[Asked], bool]] = {
+    gains = differences(ranking, unfiltered)
+    filtered = [each for each in outcomes if each.shipped.filter is not None]
+    belongs: dict[FilterGroup, Callable[[QuestionOutcome], bool]] = {
         "all": lambda each: True,
         "right": lambda each: each.filter_is_right is True,
         "wrong": lambda each: each.filter_is_right is False,
@@ -162,9 +133,9 @@ def _filters(asked: Sequence[Asked], ranking: Scores, without: Scores) -> Iterat
         )
 
 
-def _details(asked: Sequence[Asked], scores: Scores) -> tuple[QuestionReport, ...]:
+def _details(outcomes: Sequence[QuestionOutcome], scores: Scores) -> tuple[QuestionReport, ...]:
     """Report every question: those whose answer was lost first, each kind worst first."""
-    details = [_detail(each, scores) for each in asked]
+    details = [_detail(each, scores) for each in outcomes]
 
     def worth(detail: QuestionReport) -> tuple[bool, float]:
         fine = detail.lost in {"delivered", "abstained"}
@@ -173,7 +144,7 @@ def _details(asked: Sequence[Asked], scores: Scores) -> tuple[QuestionReport, ..
     return tuple(sorted(details, key=worth))
 
 
-def _detail(each: Asked, scores: Scores) -> QuestionReport:
+def _detail(each: QuestionOutcome, scores: Scores) -> QuestionReport:
     question, gold, result = each.question, each.gold, each.shipped.result
     ndcg = scores["section.ndcg@10" if gold.sections else "ndcg@10"].get(question.id)
     blocks = result.evidence_blocks
@@ -181,12 +152,20 @@ def _detail(each: Asked, scores: Scores) -> QuestionReport:
         id=question.id,
         query=question.query,
         category=gold.category_name,
+        kind=question.kind,
+        language=question.language,
         answerable=question.answerable,
         expected=tuple(sorted(gold.expected)) if question.answerable else (),
         ndcg=None if ndcg is None else round(ndcg, DIGITS),
         lost=each.lost,
         rank=each.rank,
-        found=result.found,
+        evidence_status=result.evidence_status,
+        packed_rank=each.packed_rank(each.packed),
+        packed_rank_rule_off=each.packed_rank(each.packed_rule_off),
+        packed_rank_of_peers={
+            name: each.packed_rank(peer.packed) for name, peer in each.peers.items()
+        },
+        used=each.packed.used,
         answerability=each.answerability,
         filter=each.shipped.filter,
         fallback_reason=each.fallback_reason,

@@ -62,7 +62,7 @@ def test_json_is_the_report_and_nothing_else(handbook_path: Path, few: Path) -> 
 
 
 def test_tables_show_the_figures_within_a_hundred_columns(handbook_path: Path) -> None:
-    gates = ("--fail-under", "ndcg@10=0.9", "--fail-over", "falseEvidenceRate=0.1")  # as README
+    gates = ("--fail-under", "ndcg@10=0.9", "--fail-over", "falseEvidenceRate=0.1")
     options = ("--compare", "bm25", "--worst", 3, *gates)
 
     said = run("eval", handbook_path, "--queries", QUESTIONS, *options)
@@ -71,6 +71,7 @@ def test_tables_show_the_figures_within_a_hundred_columns(handbook_path: Path) -
     assert said.err == ""
     assert lines[0].startswith("48 questions (37 answerable), wordllama, version ")
     for title in (
+        "Delivered in the packed text",
         "Ranking",
         "Abstention, and where the answers went",
         "Category filters of L0, nDCG@10 against no filter",
@@ -78,9 +79,35 @@ def test_tables_show_the_figures_within_a_hundred_columns(handbook_path: Path) -
         "Worst answerable questions",
     ):
         assert title in lines
-    assert any(line.startswith("entry    lookup_knowledge  37  ") for line in lines)
+    assert [line[9:27].strip() for line in lines if line.startswith("entry  ")] == [
+        *("lookup_knowledge", "with the rule off", "bm25"),  # delivered
+        *("lookup_knowledge", "bm25"),  # ranking
+    ]
     assert any(line.startswith("section  bm25 ") for line in lines)
     assert max(len(line) for line in lines) <= 100
+
+
+def test_questions_are_grouped_and_compared_as_asked(handbook_path: Path, tmp_path: Path) -> None:
+    file = tmp_path / "kinds.jsonl"
+    lines = [
+        {"query": "How many days of annual leave do I get?", "relevant": ["hr/annual-leave"]},
+        {"query": "May I bring my dog?", "kind": "unanswerable"},
+    ]
+    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+
+    said = run("eval", handbook_path, "--queries", file, "--by", "kind").lines
+    alone = run("eval", handbook_path, "--queries", file, "--compare", "", "--json").out
+
+    table = said[said.index("By kind") + 1 :]
+    assert table[0].startswith("kind          n  delivered  rule off   bm25  dense    rrf")
+    assert [line.split()[:2] for line in table[1:3]] == [["unanswerable", "1"], ["(none)", "1"]]
+    assert json.loads(alone)["comparisons"] == []
+
+
+def test_the_help_explains_every_metric() -> None:
+    said = run("eval", "--help").out
+
+    assert [name for name in METRICS if f" {name}: " not in said] == []
 
 
 @pytest.mark.parametrize(
@@ -100,6 +127,18 @@ def test_tables_show_the_figures_within_a_hundred_columns(handbook_path: Path) -
             ],
             id="failed",
         ),
+        pytest.param(
+            (
+                *("--fail-under", "delivered=0.6666", "--fail-under", "deliveredRuleOff=0.67"),
+                *("--fail-under", "deliveredSection=1", "--fail-over", "answerableWeak=1"),
+                *("--fail-over", "unanswerableSufficient=0", "--fail-over", "deliveredRank=0.5"),
+            ),
+            [
+                "failed: deliveredRuleOff is 0.6667, under 0.67",
+                "failed: deliveredRank is 1.0000, over 0.5",
+            ],
+            id="of what is delivered",
+        ),
     ],
 )
 def test_a_gate_that_fails_is_a_line_and_a_non_zero_exit(
@@ -115,10 +154,13 @@ def test_a_gate_that_fails_is_a_line_and_a_non_zero_exit(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--fail-under", "precision=1"), "--fail-under precision=1: no such metric; one of ndcg"),
+        (("--fail-under", "precision=1"), "--fail-under precision=1: no such metric; one of deliv"),
         (("--fail-under", "auroc"), "--fail-under auroc: write METRIC=VALUE, as in auroc=0.7"),
         (("--fail-under", "missedRate=1"), "missedRate=1: take --fail-over for missedRate"),
         (("--fail-over", "ndcg@10=1"), "ndcg@10=1: take --fail-under for ndcg@10"),
+        (("--fail-over", "delivered=1"), "delivered=1: take --fail-under for delivered"),
+        (("--fail-under", "packUsed=1"), "packUsed=1: take --fail-over for packUsed"),
+        (("--fail-under", "unanswerableWeak=0"), "take --fail-over for unanswerableWeak"),
         (("--compare", "bm25,colbert"), "no ranking 'colbert'; one of bm25, dense, rrf"),
         (("--queries", "gone.jsonl"), "gone.jsonl: cannot be read (No such file or directory)"),
     ],

@@ -9,7 +9,7 @@ from embedders import TableEmbedder, at_similarity
 from lookup_tool import KnowledgeBase, LookupConfig, LookupToolError, evaluate, read_questions
 from lookup_tool.config import EvidenceConfig, PackConfig, RetrievalConfig
 from lookup_tool.evaluation.questions import Question
-from lookup_tool.evaluation.report import EvaluationReport, QuestionReport
+from lookup_tool.evaluation.report import Estimate, EvaluationReport, Metrics, QuestionReport
 
 HANDBOOK = ROOT / "examples" / "handbook.queries.jsonl"
 
@@ -100,39 +100,52 @@ def test_every_answer_is_followed_to_where_it_was_lost(
 def test_one_question_is_reported_whole(two: KnowledgeBase) -> None:
     report = evaluate(two, [asked("compass bread", "far", "gone")], compare=("dense", "rrf"))
 
+    status = only(report).evidence_status
+    assert (status in {"sufficient", "weak"}, only(report).used > 0) == (True, True)
     assert only(report) == QuestionReport(
         id="q",
         query="compass bread",
         category="south",
+        kind=None,
+        language=None,
         answerable=True,
         expected=("far.md", "gone"),
         ndcg=0.0,
         lost="hidden_by_filter",
         rank=None,
-        found=True,
+        evidence_status=only(report).evidence_status,
+        packed_rank=None,
+        packed_rank_rule_off=None,
+        packed_rank_of_peers={"dense": 2, "rrf": 2},
+        used=only(report).used,
         answerability=only(report).answerability,
         filter="north",
         fallback_reason=None,
         top="near.md",
     )
     assert values(report) == {
+        "delivered": 0.0,
+        "deliveredRuleOff": 0.0,
+        "packUsed": only(report).used,
         "ndcg@10": 0.0,
         "recall@5": 0.0,
         "recall@10": 0.0,
         "mrr@10": 0.0,
         "missedRate": 0.0,
+        "answerableSufficient": float(status == "sufficient"),
+        "answerableWeak": float(status == "weak"),
         "filterCoverage": 1.0,
         "filterPrecision": 0.0,
     }
     assert report.missing == ("gone",)
-    assert {each.name: each.metrics["mrr@10"].value for each in report.comparisons} == {
-        "dense": 0.5,
-        "rrf": 0.5,
-    }
-    assert {each.name: each.gain["mrr@10"].value for each in report.comparisons} == {
-        "dense": -0.5,
-        "rrf": -0.5,
-    }
+    theirs = {"delivered": 1.0, "deliveredRank": 2.0, "mrr@10": 0.5}
+    for each in report.comparisons:
+        assert {name: each.metrics[name].value for name in theirs} == theirs
+        assert {name: gain.value for name, gain in each.gain.items() if "@" not in name} == {
+            "delivered": -1.0,
+            "deliveredRuleOff": -1.0,
+        }
+        assert each.gain["mrr@10"].value == -0.5
 
 
 def values(report: EvaluationReport) -> dict[str, float]:
@@ -208,34 +221,103 @@ def test_a_text_that_stands_elsewhere_too_counts_as_found(make: Make) -> None:
     assert only(evaluate(knowledge, [asked("bread", "b")])).lost == "delivered"
 
 
-def test_categories_and_kinds_of_questions_are_told_apart(two: KnowledgeBase) -> None:
+def test_another_section_of_the_entry_does_not_deliver_the_section(make: Make) -> None:
+    files = {"guide.md": "# Guide\n## Bread\nNEAREST bread\n## Salt\nFARTHEST bread"}
+    vectors = {
+        "NEAREST": at_similarity(0.9),
+        "FARTHEST": at_similarity(0.3),
+        "bread": [1.0, 0.0],
+    }
+    knowledge = make(files, TableEmbedder(vectors))
+    one_block = LookupConfig(pack=PackConfig(budget=150, unit="characters"))
+    question = asked("bread", relevant_sections=("guide#salt",))
+
+    report = evaluate(knowledge, [question], config=one_block, compare=("dense",))
+
+    assert delivery(report.metrics) == {
+        "delivered": 1.0,
+        "deliveredRank": 1.0,
+        "deliveredRuleOff": 1.0,
+        "deliveredSection": 0.0,
+        "deliveredSectionRuleOff": 0.0,
+    }
+    assert delivery(report.comparisons[0].metrics) == {
+        "delivered": 1.0,
+        "deliveredRank": 1.0,
+        "deliveredSection": 0.0,
+    }
+    assert (only(report).lost, only(report).packed_rank) == ("left_out_of_pack", None)
+
+
+def delivery(metrics: Metrics) -> dict[str, float]:
+    return {name: share.value for name, share in metrics.items() if name.startswith("delivered")}
+
+
+def test_what_the_rule_refuses_is_delivered_with_the_rule_off(two: KnowledgeBase) -> None:
+    questions = [asked("bread", "far", name="a"), asked("bread", name="unanswerable")]
+
+    report = evaluate(two, questions, config=NOTHING_USABLE, compare=("bm25", "dense"))
+
+    assert delivery(report.metrics) == {"delivered": 0.0, "deliveredRuleOff": 1.0}
+    assert [delivery(each.gain) for each in report.comparisons] == [
+        {"delivered": -1.0, "deliveredRuleOff": 0.0},
+        {"delivered": -1.0, "deliveredRuleOff": 0.0},
+    ]
+    assert values(report)["missedRate"] == 1.0
+    assert values(report)["falseEvidenceRate"] == 0.0
+    assert "packUsed" not in report.metrics
+    detail = report.details[0]
+    assert (detail.packed_rank, detail.packed_rank_rule_off, detail.used) == (None, 2, 0)
+    assert detail.packed_rank_of_peers == {"bm25": 2, "dense": 2}
+
+
+def test_every_ranking_fills_the_same_budget(two: KnowledgeBase) -> None:
+    small = LookupConfig(pack=PackConfig(budget=40))
+
+    report = evaluate(two, [asked("bread", "near")], config=small, compare=("bm25", "dense", "rrf"))
+
+    sizes = [values(report)["packUsed"]]
+    sizes += [each.metrics["packUsed"].value for each in report.comparisons]
+    assert all(20 < size <= 40 for size in sizes)
+
+
+def test_categories_kinds_and_languages_are_told_apart(two: KnowledgeBase) -> None:
     questions: Sequence[Question] = [
-        asked("bread", "near", name="a"),
-        asked("bread", "far", name="b", relevant_sections=("far#two",)),
-        asked("bread", name="c"),
+        asked("bread", "near", name="a", kind="heading", language="en"),
+        asked("bread", "far", name="b", relevant_sections=("far#two",), kind="table"),
+        asked("bread", name="c", kind="heading", language="de"),
     ]
 
-    report = evaluate(two, questions)
+    report = evaluate(two, questions, compare=("dense",))
 
-    assert [(each.category, each.questions) for each in report.categories] == [
+    assert [(each.name, each.questions) for each in report.slices] == [
         ("north", 1),
         ("south", 1),
         (None, 1),
     ]
-    measured = {
-        each.category: sorted(m for m in each.metrics if not m.startswith(("r", "m", "section.r")))
-        for each in report.categories
+    shares = {"delivered", "deliveredSection", "ndcg@10", "falseEvidenceRate", "missedRate"}
+    assert {each.name: shares & each.metrics.keys() for each in report.slices} == {
+        "north": {"delivered", "ndcg@10", "missedRate"},
+        "south": {"delivered", "deliveredSection", "ndcg@10", "missedRate"},
+        None: {"falseEvidenceRate"},
     }
-    assert measured == {
-        "north": ["filterCoverage", "ndcg@10"],
-        "south": ["filterCoverage", "ndcg@10", "section.mrr@10", "section.ndcg@10"],
-        None: ["falseEvidenceRate", "filterCoverage"],
-    }
+    assert [each.comparisons["dense"].get("deliveredRank") for each in report.slices] == [
+        Estimate(value=1.0, low=1.0, high=1.0, questions=1),
+        Estimate(value=2.0, low=2.0, high=2.0, questions=1),
+        None,
+    ]
     assert (report.questions, report.answerable) == (3, 2)
     assert values(report)["auroc"] == 0.5
     assert report.metrics["section.ndcg@10"].questions == 1
     assert report.lost == {"delivered": 2, "false_evidence": 1}
     assert [detail.id for detail in report.details] == ["c", "b", "a"]
+    assert slices(evaluate(two, questions, by="kind")) == ("kind", {"heading": 2, "table": 1})
+    by_language = slices(evaluate(two, questions, by="language"))
+    assert by_language == ("language", {"de": 1, "en": 1, None: 1})
+
+
+def slices(report: EvaluationReport) -> tuple[str, dict[str | None, int]]:
+    return report.by, {each.name: each.questions for each in report.slices}
 
 
 def test_groups_open_what_is_restricted(make: Make) -> None:
@@ -276,6 +358,7 @@ def test_the_handbooks_questions_find_their_answers(handbook: KnowledgeBase) -> 
     assert (report.questions, report.answerable) == (48, 37)
     assert report.metrics["ndcg@10"].value > 0.85
     assert report.metrics["section.ndcg@10"].value > 0.7
+    assert report.metrics["deliveredRuleOff"].value > 0.9
     assert report.metrics["auroc"].value > 0.8
     again = evaluate(handbook, questions, compare=("bm25",))
     assert again == report
