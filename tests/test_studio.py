@@ -139,7 +139,7 @@ def test_a_run_without_a_knowledge_base_says_what_to_do(
 class User:
     """As a server hands it on: an object, not a mapping."""
 
-    identity = "ann"
+    identity = "reader-1"
 
     def __init__(self, **fields: Any) -> None:
         vars(self).update(fields)
@@ -156,7 +156,7 @@ ACCESS: dict[str, tuple[dict[str, str], Any, Any, bool]] = {
     "the user": ({}, ANN, None, True),
     "a user without groups": ({}, BOB, PEOPLE, False),
     "a user of others": ({}, User(groups="it-leads"), PEOPLE, False),
-    "a user as a mapping": ({}, {"identity": "ann", "groups": ["people-team"]}, None, True),
+    "a user as a mapping": ({}, {"identity": "reader-1", "groups": ["people-team"]}, None, True),
     "the user beside the operator": ({"LOOKUP_GROUPS": "it-leads"}, ANN, None, True),
     "the context, trusted": ({"LOOKUP_TRUST_CONTEXT": "1"}, None, PEOPLE, True),
     "the context, not trusted": ({"LOOKUP_TRUST_CONTEXT": "0"}, None, PEOPLE, False),
@@ -274,8 +274,8 @@ def test_the_development_server_gives_a_user_the_groups_of_the_user(clone: Path)
     """The handler is the one that the README shows."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     (handler,) = (block for block in blocks if "Auth()" in block)
-    (token,) = re.findall(r'"([\w-]+)": {"identity": "ann"', handler)
-    more = '\nUSERS["bobs-token"] = {"identity": "bob"}\n'
+    (token,) = re.findall(r'"([\w-]+)": {"identity": "reader-1"', handler)
+    more = '\nUSERS["another-token"] = {"identity": "reader-2"}\n'
     (clone / "auth.py").write_text(handler + more, encoding="utf-8")
     settings = json.loads((clone / "langgraph.json").read_text(encoding="utf-8"))
     settings["auth"] = {"path": "./auth.py:auth"}
@@ -283,15 +283,15 @@ def test_the_development_server_gives_a_user_the_groups_of_the_user(clone: Path)
 
     with (
         serving(clone, "with_auth.json") as url,
-        as_user(url, token) as ann,
-        as_user(url, "bobs-token") as bob,
-        as_user(url, "another") as stranger,
+        as_user(url, token) as reader,
+        as_user(url, "another-token") as other,
+        as_user(url, "no-token") as stranger,
     ):
-        assert opened_to(ann, GRAPHS) == [True, True]
-        nothing_that_a_client_says_opens_anything(bob)
+        assert opened_to(reader, GRAPHS) == [True, True]
+        nothing_that_a_client_says_opens_anything(other)
         with pytest.raises(HTTPStatusError, match=r"Sign in first\."):
             opened_to(stranger)
-        threads_are_kept_apart(ann, bob)
+        threads_are_kept_apart(reader, other)
 
 
 def as_user(url: str, token: str) -> SyncLangGraphClient:
@@ -314,8 +314,8 @@ def opened_to(
 
 def nothing_that_a_client_says_opens_anything(server: SyncLangGraphClient) -> None:
     assert opened_to(server, GRAPHS, context=PEOPLE) == [False, False]
-    user = {"identity": "ann", "groups": ["people-team"]}
-    forged = {"langgraph_auth_user": user, "langgraph_auth_user_id": "ann"}
+    user = {"identity": "reader-1", "groups": ["people-team"]}
+    forged = {"langgraph_auth_user": user, "langgraph_auth_user_id": "reader-1"}
     for options in (
         {"context": {**PEOPLE, **forged}},
         {"config": {"configurable": PEOPLE}},
@@ -335,9 +335,9 @@ def nothing_that_a_client_says_opens_anything(server: SyncLangGraphClient) -> No
     assert "salary-bands" not in str(answer)
 
 
-def threads_are_kept_apart(ann: SyncLangGraphClient, bob: SyncLangGraphClient) -> None:
-    thread = ann.threads.create()["thread_id"]
-    stopped = ann.runs.wait(
+def threads_are_kept_apart(owner: SyncLangGraphClient, other: SyncLangGraphClient) -> None:
+    thread = owner.threads.create()["thread_id"]
+    stopped = owner.runs.wait(
         thread,
         "lookup_knowledge",
         input={"query": SALARY},
@@ -346,12 +346,12 @@ def threads_are_kept_apart(ann: SyncLangGraphClient, bob: SyncLangGraphClient) -
     assert "salary-bands" in str(stopped)
 
     for use in (
-        lambda: bob.threads.get_state(thread),
-        lambda: bob.runs.wait(thread, "lookup_knowledge", input=None),
+        lambda: other.threads.get_state(thread),
+        lambda: other.runs.wait(thread, "lookup_knowledge", input=None),
     ):
         with pytest.raises(HTTPStatusError, match=r"(?i)not found"):
             use()
-    answer: Any = ann.runs.wait(thread, "lookup_knowledge", input=None)
+    answer: Any = owner.runs.wait(thread, "lookup_knowledge", input=None)
     assert answer["result"]["found"] is True
 
 
