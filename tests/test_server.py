@@ -134,7 +134,7 @@ async def test_a_failed_lookup_is_an_error_without_internals(handbook: Knowledge
 
 
 PEOPLE = {"groups": ["people-team"]}
-USER = {"langgraph_auth_user": {"identity": "ann", **PEOPLE}}
+USER = {"langgraph_auth_user": {"identity": "reader-1", **PEOPLE}}
 
 
 @pytest.mark.parametrize("place", ["arguments", "meta"])

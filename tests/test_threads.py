@@ -112,10 +112,10 @@ async def test_an_awaited_lookup_sees_the_callers_context(
         return []
 
     tool = create_lookup_tool(handbook, traces=traces, groups=groups)
-    user.set("ann")
+    user.set("reader-1")
     await tool.ainvoke("badge")
 
-    assert seen == ["ann"]
+    assert seen == ["reader-1"]
 
 
 def test_tools_made_for_each_request_share_their_threads(
